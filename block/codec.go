@@ -1,0 +1,212 @@
+package block
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rlp"
+)
+
+// Wire forms. RLP throughout; a missing certificate or schedule is an empty list. Field order is fixed by
+// docs/wire.md and the golden vectors.
+type (
+	certificateWire struct {
+		Kind                   VoteKind
+		SourceSlot, TargetSlot uint64
+		SourceHash, TargetHash common.Hash
+		Bitmaps                [][]byte
+		Aggregate              BLSSignature
+	}
+	voteWire struct {
+		Kind                   VoteKind
+		SourceSlot, TargetSlot uint64
+		SourceHash, TargetHash common.Hash
+		Voter                  common.Address
+		Signature              BLSSignature
+	}
+	recordWire struct {
+		Version    uint8
+		Slot       uint64
+		QC, FC     *Certificate `rlp:"nilList"`
+		Next       Schedule
+		BodyDigest common.Hash
+	}
+	sealedHeaderWire struct {
+		Header *types.Header
+		Record *Record
+		Seal   [SealLength]byte
+	}
+	blockWire struct {
+		Sealed       *SealedHeader
+		Transactions types.Transactions
+		Senders      []common.Address
+	}
+)
+
+func decodeErr(what string, err error) error { return fmt.Errorf("%w: %s: %w", ErrDecode, what, err) }
+
+func (k VoteKind) valid() bool { return k == Prevote || k == Precommit }
+
+func (c *Certificate) EncodeRLP(w io.Writer) error {
+	return rlp.Encode(w, &certificateWire{c.Kind, c.Source.Slot, c.Target.Slot, c.Source.Hash, c.Target.Hash, c.Bitmaps, c.Aggregate})
+}
+
+func (c *Certificate) DecodeRLP(s *rlp.Stream) error {
+	var x certificateWire
+	if err := s.Decode(&x); err != nil {
+		return err
+	}
+	if !x.Kind.valid() || len(x.Bitmaps) < 1 || len(x.Bitmaps) > 2 {
+		return fmt.Errorf("certificate of kind %d with %d bitmaps", x.Kind, len(x.Bitmaps))
+	}
+	for _, b := range x.Bitmaps {
+		if len(b) > MaxBitmapBytes {
+			return fmt.Errorf("bitmap of %d bytes, %d allowed", len(b), MaxBitmapBytes)
+		}
+	}
+	*c = Certificate{Link{x.Kind, Point{x.SourceSlot, x.SourceHash}, Point{x.TargetSlot, x.TargetHash}}, x.Bitmaps, x.Aggregate}
+	return nil
+}
+
+func (v *Vote) EncodeRLP(w io.Writer) error {
+	return rlp.Encode(w, &voteWire{v.Kind, v.Source.Slot, v.Target.Slot, v.Source.Hash, v.Target.Hash, v.Voter, v.Signature})
+}
+
+func (v *Vote) DecodeRLP(s *rlp.Stream) error {
+	var x voteWire
+	if err := s.Decode(&x); err != nil {
+		return err
+	}
+	if !x.Kind.valid() {
+		return fmt.Errorf("vote of kind %d", x.Kind)
+	}
+	*v = Vote{Link{x.Kind, Point{x.SourceSlot, x.SourceHash}, Point{x.TargetSlot, x.TargetHash}}, x.Voter, x.Signature}
+	return nil
+}
+
+func (r *Record) EncodeRLP(w io.Writer) error {
+	return rlp.Encode(w, &recordWire{r.Version, r.Slot, r.QC, r.FC, r.Next, r.BodyDigest})
+}
+
+func (r *Record) DecodeRLP(s *rlp.Stream) error {
+	var x recordWire
+	if err := s.Decode(&x); err != nil {
+		return err
+	}
+	if x.Version != RecordVersion {
+		return fmt.Errorf("record version %d, this node knows %d", x.Version, RecordVersion)
+	}
+	if len(x.Next) > MaxProducers {
+		return fmt.Errorf("schedule of %d producers, %d allowed", len(x.Next), MaxProducers)
+	}
+	if len(x.Next) == 0 {
+		x.Next = nil
+	}
+	*r = Record(x)
+	return nil
+}
+
+func (h *SealedHeader) EncodeRLP(w io.Writer) error {
+	return rlp.Encode(w, &sealedHeaderWire{h.Header, h.Record, h.Seal})
+}
+
+func (h *SealedHeader) DecodeRLP(s *rlp.Stream) error {
+	var x sealedHeaderWire
+	if err := s.Decode(&x); err != nil {
+		return err
+	}
+	if x.Header == nil || x.Record == nil || x.Header.Number == nil || !x.Header.Number.IsUint64() || x.Header.Difficulty == nil {
+		return fmt.Errorf("sealed header lacks a part")
+	}
+	h.Header, h.Record, h.Seal = x.Header, x.Record, x.Seal
+	h.hash.Store(nil)
+	return nil
+}
+
+func (b *Block) EncodeRLP(w io.Writer) error {
+	return rlp.Encode(w, &blockWire{b.SealedHeader, b.Transactions, b.Senders})
+}
+
+func (b *Block) DecodeRLP(s *rlp.Stream) error {
+	var x blockWire
+	if err := s.Decode(&x); err != nil {
+		return err
+	}
+	if x.Sealed == nil || len(x.Transactions) > MaxTransactions || len(x.Senders) != len(x.Transactions) {
+		return fmt.Errorf("block with %d transactions and %d senders", len(x.Transactions), len(x.Senders))
+	}
+	for i, tx := range x.Transactions {
+		if tx == nil {
+			return fmt.Errorf("transaction %d is missing", i)
+		}
+	}
+	b.SealedHeader, b.Transactions, b.Senders = x.Sealed, x.Transactions, x.Senders
+	return nil
+}
+
+// Encode is the value's encoding. It panics on a value that cannot be encoded: ours only.
+func encode(v any) []byte {
+	b, err := rlp.EncodeToBytes(v)
+	if err != nil {
+		panic(fmt.Sprintf("block: encode %T: %v", v, err))
+	}
+	return b
+}
+
+func (b *Block) Encode() []byte        { return encode(b) }
+func (h *SealedHeader) Encode() []byte { return encode(h) }
+func (v *Vote) Encode() []byte         { return encode(v) }
+func (c *Certificate) Encode() []byte  { return encode(c) }
+
+func decode(b []byte, limit int, what string, v any) error {
+	if len(b) > limit {
+		return fmt.Errorf("%w: %s of %d bytes, %d allowed", ErrDecode, what, len(b), limit)
+	}
+	if err := rlp.Decode(bytes.NewReader(b), v); err != nil {
+		return decodeErr(what, err)
+	}
+	if n, err := trailing(b); err != nil || n != 0 {
+		return fmt.Errorf("%w: %s has %d bytes too many", ErrDecode, what, n)
+	}
+	return nil
+}
+
+func trailing(b []byte) (int, error) {
+	_, _, rest, err := rlp.Split(b)
+	return len(rest), err
+}
+
+// DecodeBlock decodes one block of at most limit bytes (0: MaxBlockBytes).
+func DecodeBlock(b []byte, limit int) (*Block, error) {
+	if limit <= 0 {
+		limit = MaxBlockBytes
+	}
+	x := new(Block)
+	return x, decode(b, limit, "block", x)
+}
+
+// DecodeSealedHeader decodes one sealed header.
+func DecodeSealedHeader(b []byte) (*SealedHeader, error) {
+	x := new(SealedHeader)
+	return x, decode(b, MaxHeaderBytes, "sealed header", x)
+}
+
+// DecodeVote decodes one vote.
+func DecodeVote(b []byte) (*Vote, error) {
+	x := new(Vote)
+	return x, decode(b, MaxVoteBytes, "vote", x)
+}
+
+// DecodeCertificate decodes one certificate.
+func DecodeCertificate(b []byte) (*Certificate, error) {
+	x := new(Certificate)
+	return x, decode(b, MaxHeaderBytes, "certificate", x)
+}
+
+func lowS(s []byte) bool {
+	return crypto.ValidateSignatureValues(0, one, common.BytesToHash(s).Big(), true)
+}

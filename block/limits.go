@@ -1,0 +1,11 @@
+package block
+
+// Bounds on what peers may send. A value above its bound is refused while decoding.
+const (
+	MaxProducers    = 128 // seats of a schedule
+	MaxBitmapBytes  = MaxProducers / 8
+	MaxTransactions = 1 << 17  // per block
+	MaxBlockBytes   = 32 << 20 // encoded block, absolute; the chain's own parameter is lower
+	MaxHeaderBytes  = 64 << 10 // encoded sealed header: two certificates and a full schedule fit easily
+	MaxVoteBytes    = 512      // encoded vote
+)
