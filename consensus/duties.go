@@ -1,0 +1,326 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/dpos"
+	"github.com/bornode/bornode/internal/failpoint"
+)
+
+// persist writes the records to the vote log and syncs it.
+func (c *core) persist(records []dpos.SignRecord) error {
+	if len(records) == 0 {
+		return nil
+	}
+	if c.votes == nil {
+		return errors.New("consensus: an observer was asked to sign") // a broken invariant of the machine
+	}
+	payloads := make([][]byte, len(records))
+	for i, r := range records {
+		payloads[i] = encodeRecord(r)
+	}
+	began := time.Now()
+	if err := c.votes.append(payloads); err != nil {
+		return err
+	}
+	c.d.m.logSync.Observe(time.Since(began).Seconds())
+	for _, r := range records {
+		c.lost = c.lost && r.Kind != dpos.RecordFloor
+		c.cast[r.Link] = struct{}{}
+	}
+	c.records = append(c.records, records...)
+	return nil
+}
+
+func (c *core) index() {
+	c.cast = make(map[block.Link]struct{}, len(c.records))
+	for _, r := range c.records {
+		c.cast[r.Link] = struct{}{} // the empty link of other records names no vote
+	}
+}
+
+// queueVotes hands our votes to be signed and sent. Whatever the machine says: what is not in the vote log is not
+// signed.
+func (c *core) queueVotes(votes []block.Vote, again bool) error {
+	for i := range votes {
+		if _, ok := c.cast[votes[i].Link]; !ok {
+			return fmt.Errorf("consensus: asked to sign a %s on slot %d that is not in the vote log", votes[i].Kind, votes[i].Target.Slot)
+		}
+	}
+	if len(votes) > 0 {
+		c.jobs = append(c.jobs, job{sign: votes, again: again})
+	}
+	return nil
+}
+
+// queueTally hands a tally to be verified. Our own vote comes without a signature, and the signer will put it in; a
+// vote in our name that is not in the vote log stays as it came.
+func (c *core) queueTally(t dpos.Tally) {
+	j := job{tally: &t, own: -1}
+	for i := range t.Votes {
+		v := &t.Votes[i]
+		if v.Voter == c.d.self && v.Signature == (block.BLSSignature{}) {
+			if _, ok := c.cast[v.Link]; ok {
+				j.own = i
+			}
+		}
+	}
+	c.jobs = append(c.jobs, j)
+}
+
+// compact rewrites a vote log that has grown, without what LIB made pointless.
+func (c *core) compact() error {
+	if c.votes == nil || c.votes.size < c.compactAt {
+		return nil
+	}
+	lib := c.machine.LIB()
+	c.records = live(c.records, lib.Slot)
+	c.index()
+	payloads := make([][]byte, 0, len(c.records)+1)
+	for _, r := range c.records {
+		payloads = append(payloads, encodeRecord(r))
+	}
+	if c.lost {
+		payloads = append(payloads, lostMarker())
+	}
+	if err := c.votes.rewrite(payloads); err != nil {
+		return err
+	}
+	c.compactAt = max(compactLogBytes, 2*c.votes.size) // so that a long stall does not rewrite each time
+	return nil
+}
+
+// produce queues our block. One that waits for the executor still is too late: its slot is given up.
+func (c *core) produce(p *dpos.Produce) {
+	if old := c.work.build; old != nil {
+		c.d.m.missed.Inc()
+		_ = c.step(dpos.Built{Slot: old.Slot})
+	}
+	c.work.build = p
+	failpoint.Hit("consensus-produce")
+}
+
+// move queues a new head and a new LIB. A range that is being imported comes before the head: its blocks are in no
+// store yet.
+func (c *core) move(head common.Hash, f *dpos.Final) error {
+	imp := c.importing
+	if f != nil && imp != nil {
+		c.importing = nil
+		imp.fin = c.final(f)
+		c.work.addImport(imp)
+	}
+	if head != (common.Hash{}) {
+		c.work.addHead(head)
+		if j := c.machine.Justified(); j.Hash != (common.Hash{}) {
+			c.work.safe = j.Hash
+		}
+	}
+	if f == nil {
+		return nil
+	}
+	if imp == nil {
+		c.work.addFinal(c.final(f))
+	}
+	return c.compact()
+}
+
+// final takes over an update of LIB.
+func (c *core) final(f *dpos.Final) finalWork {
+	w := finalWork{
+		update: block.FinalUpdate{Hashes: f.Hashes, QC: f.QC, FC: f.FC, Drop: c.drop},
+		root:   f.Root,
+		lib:    Place{f.Height, f.Point.Slot, f.Point.Hash},
+	}
+	c.drop = nil
+	own := c.own[:0:0]
+	for _, v := range c.own {
+		if v.Target.Slot > f.Point.Slot {
+			own = append(own, v)
+		}
+	}
+	c.own = own
+	if c.importing == nil && f.Point.Slot > 0 {
+		c.d.m.finality.Observe(c.d.deps.Now().Sub(c.d.deps.Params.SlotStart(f.Point.Slot)).Seconds())
+	}
+	return w
+}
+
+func (c *core) evidence(e dpos.Evidence) {
+	c.d.m.evidence.Inc()
+	c.d.log.Error("a producer broke a rule provably", zap.Uint8("rule", uint8(e.Kind)), zap.Stringer("producer", e.Guilty), zap.Uint64("slot", e.Slot))
+	if c.d.deps.OnEvidence != nil {
+		c.d.deps.OnEvidence(e)
+	}
+}
+
+// rewind sets the timer for the machine's next alarm.
+func (c *core) rewind(at time.Duration) {
+	if at == 0 {
+		return
+	}
+	c.alarm.Reset(max(0, c.d.deps.Params.SlotStart(0).Add(at).Sub(c.d.deps.Now())))
+}
+
+// done takes the executor's answer. An error here is one that the node cannot go on with.
+func (c *core) done(ctx context.Context, o outcome) error {
+	if o.err != nil && ctx.Err() != nil {
+		return nil // the loop ends
+	}
+	switch {
+	case o.imp != nil:
+		o.imp.done(o.err)
+		if o.err != nil {
+			return o.err
+		}
+		last := o.imp.blocks[len(o.imp.blocks)-1]
+		_ = c.step(dpos.Executed{Hash: last.Hash()})
+		c.executed = Place{last.Number(), last.Slot(), last.Hash()}
+		if o.took > 0 {
+			c.d.m.rangeRate.Set(float64(len(o.imp.blocks)) / o.took.Seconds())
+		}
+		c.announce(o.imp.fin)
+	case o.head != (common.Hash{}):
+		if o.err != nil {
+			return o.err
+		}
+		c.headSet(o)
+	case o.fin != nil:
+		if o.err != nil {
+			return o.err
+		}
+		c.announce(*o.fin)
+	case o.build != nil:
+		return c.built(o)
+	}
+	return nil
+}
+
+func (c *core) announce(w finalWork) {
+	c.d.events.send(FinalEvent{LIB: w.lib, Blocks: len(w.update.Hashes), FC: w.update.FC})
+}
+
+// headSet tells the machine what was executed, and what turned out invalid.
+func (c *core) headSet(o outcome) {
+	for _, h := range o.result.Executed {
+		_ = c.step(dpos.Executed{Hash: h})
+	}
+	bad := o.result.Failed
+	if bad == (common.Hash{}) {
+		_ = c.step(dpos.Executed{Hash: o.head})
+		if h, ok := c.machine.Get(o.head); ok {
+			c.executed = Place{h.Height, h.Slot, h.Hash}
+		}
+		return
+	}
+	c.d.m.failed.Inc()
+	c.d.failed.Add(bad, struct{}{})
+	c.d.log.Error("block failed execution; its branch is left", zap.Stringer("block", bad), zap.Error(o.result.Reason))
+	if err := c.step(dpos.Failed{Hash: bad}); err != nil {
+		c.d.log.Debug("failed block had left the tree", zap.Error(err))
+	}
+}
+
+// built enters our block, or gives up its slot.
+func (c *core) built(o outcome) error {
+	slot := o.build.Slot
+	if o.err != nil {
+		_ = c.step(dpos.Built{Slot: slot})
+		c.d.m.missed.Inc()
+		if errors.Is(o.err, errMissed) {
+			c.d.log.Warn("missed own slot", zap.Uint64("slot", slot), zap.Error(o.err))
+			return nil
+		}
+		return o.err
+	}
+	c.d.m.produced.Inc()
+	_ = c.step(dpos.Built{Slot: slot, OK: true})
+	if err := c.step(dpos.HeaderEvent{Header: dpos.HeaderOf(o.block.SealedHeader)}); err != nil {
+		c.d.log.Warn("own block came too late for the tree", zap.Uint64("slot", slot), zap.Error(err))
+		c.drop = append(c.drop, o.block.Hash())
+		return nil
+	}
+	c.d.m.entered.Inc()
+	return nil
+}
+
+// signed takes the crypto goroutine's answer.
+func (c *core) signed(s signature) {
+	if s.tally != nil {
+		c.tallied(s)
+		return
+	}
+	for _, v := range s.votes {
+		c.d.m.votes.WithLabelValues(v.Kind.String()).Inc()
+		if !s.again {
+			c.own = append(c.own, v)
+		}
+	}
+}
+
+func (c *core) tallied(s signature) {
+	result := "certificate"
+	if s.certificate == nil {
+		result = "short"
+	}
+	c.d.m.tallies.WithLabelValues(result).Inc()
+	var bad []common.Address
+	for _, v := range s.bad {
+		bad = append(bad, v.Voter)
+		c.d.m.badVotes.Inc()
+		c.d.badVotes.Add(voteKey(&v), struct{}{})
+		c.d.suspects.add(v.Voter, c.d.slotNow())
+	}
+	if len(s.bad) > 0 {
+		c.d.log.Warn("votes with wrong signatures", zap.Stringers("voters", bad), zap.Uint64("slot", s.tally.Link.Target.Slot))
+		if c.d.deps.OnBadVotes != nil {
+			c.d.deps.OnBadVotes(s.bad)
+		}
+	}
+	if err := c.step(dpos.Tallied{ID: s.tally.ID, Certificate: s.certificate, Bad: bad}); err != nil {
+		c.d.log.Debug("tally came too late", zap.Error(err))
+	}
+}
+
+// publish makes the snapshot that Status shows.
+func (c *core) publish() {
+	d := c.d
+	head, lib := c.machine.Head(), c.machine.LIB()
+	s := &Status{
+		Head: Place{head.Height, head.Slot, head.Hash}, LIB: Place{lib.Height, lib.Slot, lib.Hash},
+		Executed:  c.executed,
+		Justified: c.machine.Justified(), QC: c.machine.BestQC(), FC: c.machine.BestFC(),
+		OwnVotes: c.own[:len(c.own):len(c.own)],
+		Slot:     d.slotNow(), Started: d.start, Silent: c.machine.Silent(),
+	}
+	s.Stalled = head.Height >= lib.Height+d.deps.Params.MaxReversible
+	if s.Stalled != c.warned {
+		c.warned = s.Stalled
+		if s.Stalled {
+			d.log.Error("nothing becomes final: production is slowed until enough producers vote again", zap.Uint64("height", head.Height), zap.Uint64("lib", lib.Height))
+		} else {
+			d.log.Info("blocks become final again", zap.Uint64("lib", lib.Height))
+		}
+	}
+	d.status.Store(s)
+	d.m.headHeight.Set(float64(s.Head.Height))
+	d.m.libHeight.Set(float64(s.LIB.Height))
+	d.m.reversible.Set(float64(s.Head.Height) - float64(s.LIB.Height))
+	d.m.justifiedSlot.Set(float64(s.Justified.Slot))
+	d.m.silent.Set(flag(s.Silent))
+	d.m.stalled.Set(flag(s.Stalled))
+}
+
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
