@@ -17,10 +17,10 @@ import (
 
 // Errors of the calls that carry peers' input, by what the caller does. Test with errors.Is.
 var (
-	ErrInvalid       = errors.New("invalid")                    // breaks a rule: penalise the peer that sent it
-	ErrUnknownParent = errors.New("parent is not known")        // ask for the blocks in between
-	ErrKnown         = errors.New("already known")              // drop
-	ErrFuture        = errors.New("ahead of the clock")         // drop; it may come again later
+	ErrInvalid       = errors.New("invalid")                               // breaks a rule: penalise the peer that sent it
+	ErrUnknownParent = errors.New("parent is not known")                   // ask for the blocks in between
+	ErrKnown         = errors.New("already known")                         // drop
+	ErrFuture        = errors.New("ahead of the clock")                    // drop; it may come again later
 	ErrBelowLIB      = errors.New("not above the last irreversible block") // drop
 	ErrStopped       = errors.New("consensus driver has stopped")
 )
@@ -40,9 +40,9 @@ type Chain interface {
 
 // Store is what the driver reads when it opens.
 type Store interface {
-	Root() ([]byte, error)                            // dpos.Root of the last irreversible block; nil before the first
-	Certificates() (qc, fc *block.Certificate)        // that proved it; nil before the first
-	Reversible() ([]*block.Block, error)              // parents before children
+	Root() ([]byte, error)                     // dpos.Root of the last irreversible block; nil before the first
+	Certificates() (qc, fc *block.Certificate) // that proved it; nil before the first
+	Reversible() ([]*block.Block, error)       // parents before children
 	Header(hash common.Hash) (*block.SealedHeader, error)
 }
 

@@ -28,12 +28,12 @@ type core struct {
 	jobs    []job
 	signing bool // the crypto goroutine has a job
 
-	importing *importWork // the range whose Final the next Ready holds
-	lost      bool        // the log holds a marker and no floor behind it
-	compactAt int64       // size of the vote log at which it is rewritten
-	drop      []common.Hash  // blocks to delete with the next update of LIB
-	own       []block.Vote   // signed votes above LIB
-	executed  Place          // newest executed block that we know of
+	importing *importWork   // the range whose Final the next Ready holds
+	lost      bool          // the log holds a marker and no floor behind it
+	compactAt int64         // size of the vote log at which it is rewritten
+	drop      []common.Hash // blocks to delete with the next update of LIB
+	own       []block.Vote  // signed votes above LIB
+	executed  Place         // newest executed block that we know of
 	alarm     *time.Timer
 	answers   []chan struct{} // calls that wait for the end of this turn
 	warned    bool            // stall was logged

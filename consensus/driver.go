@@ -109,8 +109,8 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 		wg.Wait()
 		err = errors.Join(err, d.release())
 	}()
-	wg.Go(func() { d.core.executor.run(ctx) })
-	wg.Go(func() { d.core.signer.run(ctx) })
+	wg.Go(func() { defer cancel(nil); d.core.executor.run(ctx) }) // one ends, all end
+	wg.Go(func() { defer cancel(nil); d.core.signer.run(ctx) })
 	return d.core.loop(ctx)
 }
 

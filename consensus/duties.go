@@ -323,4 +323,3 @@ func flag(b bool) float64 {
 	}
 	return 0
 }
-

@@ -96,7 +96,11 @@ func TestVoteLogDamagedInItsMiddleIsNotTrusted(t *testing.T) {
 		require.Equal(t, logDamaged, st, "byte %d", at)
 		require.Contains(t, texts(got), want[3])
 		require.NoError(t, l.close())
-		_, _, st2 := func() (*voteLog, [][]byte, logState) { l, got, st := openLog(t, dir, false); require.NoError(t, l.close()); return l, got, st }()
+		_, _, st2 := func() (*voteLog, [][]byte, logState) {
+			l, got, st := openLog(t, dir, false)
+			require.NoError(t, l.close())
+			return l, got, st
+		}()
 		require.Equal(t, logGood, st2, "repaired once")
 		l, got, _ = openLog(t, dir, false)
 		require.Contains(t, texts(got), string(lostMarker()), "the mark stays until a floor is written")
