@@ -62,7 +62,9 @@ func corrupt(err error) (uint64, bool) {
 }
 
 // network is the driver's way to the peers; the sync manager, which needs the driver, is put in later.
-type network struct{ m atomic.Pointer[blocksync.Manager] }
+type network struct {
+	m atomic.Pointer[blocksync.Manager]
+}
 
 func (n *network) BroadcastBlock(b *block.Block, from string) {
 	if m := n.m.Load(); m != nil {
