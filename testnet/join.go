@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
@@ -97,14 +96,14 @@ func (j *Join) traffic(ctx context.Context, x *Node) error {
 	}
 	defer c.Close()
 	var peers []struct {
-		Provider      string         `json:"provider"`
-		BytesReceived hexutil.Uint64 `json:"bytesReceived"`
+		Provider string            `json:"provider"`
+		Counters map[string]uint64 `json:"counters"`
 	}
 	if err := c.CallContext(ctx, &peers, "bor_peers"); err != nil {
 		return err
 	}
 	for _, p := range peers {
-		j.Bytes += uint64(p.BytesReceived)
+		j.Bytes += p.Counters["bytesReceived"]
 		j.Provider = p.Provider
 	}
 	return nil

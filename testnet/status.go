@@ -86,13 +86,13 @@ func (s *Status) ask(ctx context.Context, url string) error {
 	}
 	s.Peers = int(peers)
 	var sync struct {
-		State  string `json:"state"`
-		InSync bool   `json:"inSync"`
+		State   string `json:"state"`
+		Syncing bool   `json:"syncing"`
 	}
 	if err := c.CallContext(ctx, &sync, "bor_syncStatus"); err != nil {
 		return err
 	}
-	s.Sync, s.Synced = sync.State, sync.InSync
+	s.Sync, s.Synced = sync.State, !sync.Syncing
 	return nil
 }
 

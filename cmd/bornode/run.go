@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,11 +54,14 @@ func runCommand() *cobra.Command {
 			defer unlock()
 			reg := telemetry.NewRegistry()
 			if c.Metrics.Listen != "" {
-				_, wait, err := telemetry.Serve(cmd.Context(), c.Metrics, reg)
+				ctx, cancel := context.WithCancel(cmd.Context())
+				_, wait, err := telemetry.Serve(ctx, c.Metrics, reg)
 				if err != nil {
+					cancel()
 					return err
 				}
 				defer wait()
+				defer cancel()
 			}
 			n, err := node.New(cmd.Context(), c, log, reg)
 			if err != nil {
