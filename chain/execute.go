@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/failpoint"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/state"
@@ -42,14 +43,20 @@ func (c *Chain) newRun(h *types.Header, parentRoot common.Hash) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state of the parent of block %s: %w: %w", h.Number, ErrStateUnavailable, err)
 	}
+	return c.newRunOn(h, db)
+}
+
+func (c *Chain) newRunOn(h *types.Header, db *state.StateDB) (*run, error) {
 	evm := vm.NewEVM(c.blockContext(h), db, c.config, vm.Config{})
 	evm.SetJumpDestCache(c.jumpDests)
 	evm.SetPrecompileCache(c.precompiles)
 	r := &run{c: c, header: h, db: db, evm: evm, gas: core.NewGasPool(h.GasLimit)}
-	if r.allow, err = c.readAllowLists(evm); err != nil {
+	allow, err := c.readAllowLists(evm)
+	if err != nil {
 		evm.Release()
 		return nil, err
 	}
+	r.allow = allow
 	blockStart(evm, h)
 	return r, nil
 }
@@ -181,13 +188,16 @@ func checkResult(b *block.Block, r *run, requests common.Hash, next block.Schedu
 // commit hands the block's state to pathdb and keeps the schedule bookkeeping of an epoch's last block. Nothing is
 // forced to disk. The block must be durable.
 func (c *Chain) commit(o *outcome) error {
-	c.fail.at("chain/commit-before")
+	failpoint.Hit("chain/commit-before")
 	start := time.Now()
 	hash := o.block.Hash()
 	if c.params.EpochEnd(o.block.Number()) {
 		if err := saveTrack(c.states.disk, hash, o.track); err != nil {
 			return err
 		}
+	}
+	if c.states.has(o.block.Header.Root) { // a sibling, or an execution before a restart, led to the same state
+		return nil
 	}
 	root, err := o.db.Commit(o.rules, o.block.Number())
 	if err != nil {
@@ -196,11 +206,12 @@ func (c *Chain) commit(o *outcome) error {
 	if root != o.block.Header.Root {
 		return fmt.Errorf("state of block %d was committed as %s, executed as %s", o.block.Number(), root, o.block.Header.Root)
 	}
-	c.fail.at("chain/commit-after")
+	failpoint.Hit("chain/commit-after")
 	c.m.rootSeconds.Add(time.Since(start).Seconds())
 	c.m.blocks.Inc()
 	c.m.txs.Add(float64(len(o.block.Transactions)))
 	c.m.gas.Add(float64(o.block.Header.GasUsed))
+	c.sinceFlush.blocks++
 	c.sinceFlush.gas += o.block.Header.GasUsed
 	return nil
 }

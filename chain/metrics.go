@@ -4,8 +4,8 @@ import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
 	recoveries, blocks, txs, gas, reorgs, failedBlocks, recovers, receiptErrors prometheus.Counter
-	head, final                                                               prometheus.Gauge
-	execSeconds, rootSeconds                                                  prometheus.Counter
+	head, final                                                                 prometheus.Gauge
+	execSeconds, rootSeconds                                                    prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {

@@ -28,6 +28,7 @@ type states struct {
 	code     *state.CodeDB
 	db       *state.MPTDatabase
 	historic *state.HistoricDB
+	closed   bool
 }
 
 func (c *Config) history(maxReversible uint64) uint64 {
@@ -122,6 +123,10 @@ func (s *states) commitGenesis(alloc types.GenesisAlloc, want common.Hash) error
 
 // close writes the layers below head to pathdb's journal, if head's state is one, and closes everything.
 func (s *states) close(head common.Hash) error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
 	var errs []error
 	if s.has(head) {
 		if err := s.trie.Journal(head); err != nil {
