@@ -223,6 +223,21 @@ func (d *Driver) verifyVotes(ctx context.Context, votes []block.Vote) (good []bl
 	return good, err
 }
 
+// voteKeyOf is the vote key of an account that has a seat at LIB or at the head; nil for others. An account has one
+// key for ever, so it does not matter which schedule tells it.
+func (c *core) voteKeyOf(a common.Address) *block.BLSKey {
+	for _, h := range []common.Hash{c.machine.Head().Hash, c.machine.LIB().Hash} {
+		s, err := c.machine.ScheduleFor(h)
+		if err != nil {
+			continue
+		}
+		if i := s.Index(a); i >= 0 {
+			return &s[i].Key
+		}
+	}
+	return nil
+}
+
 // AddCertificate takes a certificate of a handshake. If its block is not known yet it is kept, within bounds, for the
 // moment the block or a range with it comes, and the error wraps ErrUnknownParent.
 func (d *Driver) AddCertificate(cert *block.Certificate) error {

@@ -40,10 +40,9 @@ type Chain interface {
 
 // Store is what the driver reads when it opens.
 type Store interface {
-	Root() ([]byte, error)                     // dpos.Root of the last irreversible block; nil before the first
+	Root() []byte                              // dpos.Root of the last irreversible block; nil before the first
 	Certificates() (qc, fc *block.Certificate) // that proved it; nil before the first
 	Reversible() ([]*block.Block, error)       // parents before children
-	Header(hash common.Hash) (*block.SealedHeader, error)
 }
 
 // Network sends to peers. Its methods never block and may drop: what is lost is sent again by peers' handshakes.

@@ -89,10 +89,7 @@ func (c *core) openLog(mc *dpos.Config) error {
 }
 
 func (d *Driver) root() (*dpos.Root, error) {
-	b, err := d.deps.Store.Root()
-	if err != nil {
-		return nil, fmt.Errorf("read the root of consensus from the store: %w", err)
-	}
+	b := d.deps.Store.Root()
 	if len(b) == 0 {
 		return dpos.GenesisRoot(d.deps.Genesis, d.deps.Schedule), nil
 	}

@@ -35,6 +35,7 @@ type Driver struct {
 	hints    *lru.Cache[common.Hash, hintedPair] // certificates whose block is not known yet, by block
 	suspects suspects
 	ranges   chan struct{} // one range at a time
+	stall    int           // uncertifiedLimit, less in tests
 	events   finalEvents
 
 	entering struct {
@@ -84,6 +85,7 @@ func Open(cfg Config, deps Deps) (*Driver, error) {
 		badVotes: lru.NewCache[common.Hash, struct{}](cacheBadVotes),
 		hints:    lru.NewCache[common.Hash, hintedPair](maxHints),
 		ranges:   make(chan struct{}, 1),
+		stall:    uncertifiedLimit,
 	}
 	d.entering.m = make(map[common.Hash]chan struct{})
 	if deps.Signer != nil {

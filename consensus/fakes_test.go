@@ -13,7 +13,6 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/chain"
-	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
 )
 
@@ -32,7 +31,7 @@ type disk struct {
 
 func newDisk() *disk { return &disk{blocks: make(map[common.Hash]*block.Block)} }
 
-func (d *disk) Root() ([]byte, error)                     { d.mu.Lock(); defer d.mu.Unlock(); return d.root, nil }
+func (d *disk) Root() []byte                              { d.mu.Lock(); defer d.mu.Unlock(); return d.root }
 func (d *disk) Certificates() (qc, fc *block.Certificate) { return d.qc, d.fc }
 
 func (d *disk) Reversible() (out []*block.Block, err error) {
@@ -68,8 +67,6 @@ type fakeChain struct {
 	params   block.Parameters
 	genesis  common.Hash
 	schedule block.Schedule
-	members  []*signer.Local // whom endOfEpoch may elect
-	rotate   bool            // each epoch elects the schedule in another order
 
 	exec       sync.Mutex // held by the calls that must not overlap
 	executed   map[common.Hash]bool
@@ -307,5 +304,3 @@ func newSigners(n int) (out []*signer.Local, s block.Schedule) {
 	}
 	return out, s
 }
-
-var _ = dpos.ErrInvalid

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/bornode/bornode/block"
@@ -37,9 +38,10 @@ type lab struct {
 
 	mu    sync.Mutex
 	cut   map[int]bool
-	seals map[string]common.Hash  // producer and slot -> block
-	votes map[string]block.Link   // voter, kind, target slot -> link
-	tap   func(v block.Vote)      // sees every vote sent
+	mute  bool                   // votes are lost
+	seals map[string]common.Hash // producer and slot -> block
+	votes map[string]block.Link  // voter, kind, target slot -> link
+	tap   func(v block.Vote)     // sees every vote sent
 }
 
 // member is one node of a lab.
@@ -87,7 +89,7 @@ func (m *member) deps() (Config, Deps) {
 	cfg.Dir, cfg.NewKey = filepath.Join(m.lab.dir, fmt.Sprint(m.id)), true
 	d := Deps{
 		Params: m.lab.params, Genesis: m.lab.genesis, Schedule: m.lab.schedule, Chain: m.chain, Store: m.chain.disk,
-		Network: m, Log: zaptest.NewLogger(m.lab.t, zaptest.Level(6)),
+		Network: m, Log: zaptest.NewLogger(m.lab.t, zaptest.Level(zap.FatalLevel)),
 		OnBadVotes: func(v []block.Vote) { m.bad = append(m.bad, v...) },
 	}
 	if m.id < len(m.lab.signers) {
@@ -173,6 +175,12 @@ func (l *lab) setCut(id int, cut bool) {
 	l.cut[id] = cut
 }
 
+func (l *lab) setMute(mute bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mute = mute
+}
+
 // deliver runs fn for every other node after the link's delay.
 func (m *member) deliver(fn func(to *member)) {
 	for _, to := range m.lab.nodes {
@@ -237,7 +245,11 @@ func (m *member) BroadcastVotes(vs []block.Vote) {
 			l.tap(v)
 		}
 	}
+	mute := l.mute
 	l.mu.Unlock()
+	if mute {
+		return
+	}
 	m.deliver(func(to *member) { _ = to.driver.AddVotes(vs) })
 }
 

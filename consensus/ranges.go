@@ -46,7 +46,7 @@ func (d *Driver) AddRange(ctx context.Context, blocks []*block.Block, mode Mode)
 			return d.applied(0, len(blocks)-n), err
 		}
 	}
-	if onLIB && len(blocks) < uncertifiedLimit {
+	if onLIB && len(blocks) < d.stall {
 		return d.applied(0, len(blocks)), nil
 	}
 	before := d.Status().LIB.Height
@@ -202,8 +202,52 @@ func (d *Driver) verifyRange(ctx context.Context, blocks []*block.Block, headers
 	if mode == Certified {
 		return nil
 	}
-	return parallel(ctx, len(blocks), func(i int) error {
+	// The header rules made the producer of each slot its Coinbase.
+	if err := parallel(ctx, len(blocks), func(i int) error {
 		return d.verify.seal(blocks[i].SealedHeader, headers[i].Producer)
+	}); err != nil {
+		return err
+	}
+	return d.verifyCarried(ctx, headers)
+}
+
+// verifyCarried verifies each certificate that the headers carry for a block of the range. Those for LIB or older are
+// left out: what they prove is final here.
+func (d *Driver) verifyCarried(ctx context.Context, headers []dpos.Header) error {
+	at := make(map[common.Hash]int, len(headers))
+	for i := range headers {
+		at[headers[i].Hash] = i
+	}
+	// Schedules change where an epoch begins, so one question for each epoch will do.
+	epoch := func(i int) uint64 { return (headers[i].Height - 1) / d.deps.Params.EpochBlocks }
+	schedules := make(map[uint64][]block.Schedule)
+	var err error
+	if e := d.do(ctx, true, func(c *core) {
+		for i := range headers {
+			if i == len(headers)-1 || epoch(i) != epoch(i+1) {
+				if schedules[epoch(i)], err = c.machine.RangeSchedules(headers, headers[i].Hash); err != nil {
+					return
+				}
+			}
+		}
+	}); e != nil {
+		return e
+	}
+	if err != nil {
+		return translate(err)
+	}
+	return parallel(ctx, len(headers), func(i int) error {
+		for _, c := range []*block.Certificate{headers[i].QC, headers[i].FC} {
+			if c == nil {
+				continue
+			}
+			if target, ok := at[c.Target.Hash]; ok {
+				if err := d.verify.certificate(c, schedules[epoch(target)]); err != nil {
+					return fmt.Errorf("block %d: %w", headers[i].Height, err)
+				}
+			}
+		}
+		return nil
 	})
 }
 
