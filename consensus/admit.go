@@ -135,15 +135,7 @@ func (d *Driver) insert(ctx context.Context, blocks []*block.Block) error {
 	var err error
 	if e := d.do(ctx, false, func(c *core) {
 		for _, h := range headers {
-			e := c.step(dpos.HeaderEvent{Header: h})
-			if e == nil {
-				c.d.m.entered.Inc()
-				continue
-			}
-			if !errors.Is(e, ErrKnown) {
-				c.drop = append(c.drop, h.Hash)
-			}
-			if err == nil {
+			if e := c.enter(h); e != nil && err == nil {
 				err = e
 			}
 		}
@@ -227,12 +219,10 @@ func (d *Driver) verifyVotes(ctx context.Context, votes []block.Vote) (good []bl
 // key for ever, so it does not matter which schedule tells it.
 func (c *core) voteKeyOf(a common.Address) *block.BLSKey {
 	for _, h := range []common.Hash{c.machine.Head().Hash, c.machine.LIB().Hash} {
-		s, err := c.machine.ScheduleFor(h)
-		if err != nil {
-			continue
-		}
-		if i := s.Index(a); i >= 0 {
-			return &s[i].Key
+		if s, err := c.machine.VoteSchedules(h); err == nil {
+			if key := seatKey(s, a); key != nil {
+				return key
+			}
 		}
 	}
 	return nil

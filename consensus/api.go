@@ -103,7 +103,7 @@ type Status struct {
 	LIB       Place
 	Justified block.Point
 	QC, FC    *block.Certificate // newest known
-	OwnVotes  []block.Vote       // signed, above LIB
+	OwnVotes  []block.Vote       // the newest, signed, above LIB
 	Slot      uint64             // of the local clock
 	Stalled   bool               // MaxReversible blocks or more above LIB: production is slow
 	Silent    bool               // a signer that signs nothing yet (rule 11)

@@ -17,9 +17,8 @@ import (
 type core struct {
 	d        *Driver
 	machine  *dpos.Machine
-	votes    *voteLog // nil for an observer
-	records  []dpos.SignRecord
-	cast     map[block.Link]struct{} // links of the votes in records
+	votes    *voteLog                // nil for an observer
+	cast     map[block.Link]struct{} // links of the votes in the log
 	executor *executor
 	signer   *voteSigner
 
@@ -28,21 +27,25 @@ type core struct {
 	jobs    []job
 	signing bool // the crypto goroutine has a job
 
-	importing *importWork   // the range whose Final the next Ready holds
-	lost      bool          // the log holds a marker and no floor behind it
-	compactAt int64         // size of the vote log at which it is rewritten
-	drop      []common.Hash // blocks to delete with the next update of LIB
-	own       []block.Vote  // signed votes above LIB
-	executed  Place         // newest executed block that we know of
+	importing *importWork                       // the range whose Final the next Ready holds
+	lost      bool                              // the log holds a marker and no floor behind it
+	compactAt int64                             // size of the vote log at which it is rewritten
+	drop      []common.Hash                     // blocks to delete with the next update of LIB
+	leaving   map[common.Hash]int               // how often a block is in drop or in an update on its way: it must not enter meanwhile
+	sigs      map[block.Link]block.BLSSignature // of our votes above LIB
+	own       []block.Vote                      // the newest of them, for Status; nil: to be made anew
+	wake      time.Duration                     // the machine's alarm, since genesis
+	executed  Place                             // newest executed block that we know of
 	alarm     *time.Timer
 	answers   []chan struct{} // calls that wait for the end of this turn
+	resumed   bool            // a head was set since the start
 	warned    bool            // stall was logged
 	fatal     error           // met while a call ran
 }
 
 // openCore opens the vote log and restores the machine from it and the store.
 func openCore(d *Driver) (c *core, err error) {
-	c = &core{d: d, executor: &executor{d, make(chan work), make(chan outcome, 1)}}
+	c = &core{d: d, executor: &executor{d, make(chan work), make(chan outcome, 1)}, leaving: make(map[common.Hash]int), sigs: make(map[block.Link]block.BLSSignature)}
 	c.signer = newVoteSigner(d)
 	defer func() {
 		if err != nil {
@@ -74,11 +77,13 @@ func (c *core) openLog(mc *dpos.Config) error {
 		return err
 	}
 	c.votes, c.compactAt = l, compactLogBytes
-	if c.records, c.lost, err = decodePayloads(payloads); err != nil {
+	records, lost, err := decodePayloads(payloads)
+	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
 	}
-	c.index()
-	mc.Signed, mc.SilentUntilProven = c.records, c.lost
+	c.lost = lost
+	c.index(records)
+	mc.Signed, mc.SilentUntilProven = records, lost
 	switch {
 	case st == logDamaged:
 		d.log.Error("the vote log was damaged in its middle; nothing is signed until the chain proves that this is safe", zap.String("file", l.path))
@@ -112,7 +117,7 @@ func (c *core) restore() error {
 			if !errors.Is(err, dpos.ErrBelowLIB) && !errors.Is(err, dpos.ErrKnown) {
 				c.d.log.Warn("stored block does not enter the tree", zap.Uint64("height", b.Number()), zap.Error(err))
 			}
-			c.drop = append(c.drop, b.Hash())
+			c.discard(b.Hash())
 		}
 	}
 	qc, fc := c.d.deps.Store.Certificates()
@@ -185,6 +190,7 @@ func (c *core) turn() error {
 	if err := c.duties(); err != nil || c.fatal != nil {
 		return errors.Join(c.fatal, err)
 	}
+	c.rewind()
 	c.publish()
 	for _, a := range c.answers {
 		close(a)
@@ -246,7 +252,7 @@ func (c *core) duties() error {
 		for i := range r.Tallies {
 			c.queueTally(r.Tallies[i])
 		}
-		c.drop = append(c.drop, r.Dropped...)
+		c.discard(r.Dropped...)
 		if err := c.move(r.Head, r.Final); err != nil {
 			return err
 		}
@@ -256,6 +262,6 @@ func (c *core) duties() error {
 		if err := c.queueVotes(r.Resend, true); err != nil {
 			return err
 		}
-		c.rewind(r.Alarm)
+		c.wake = max(c.wake, r.Alarm)
 	}
 }

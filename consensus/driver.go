@@ -162,9 +162,9 @@ func (d *Driver) do(ctx context.Context, read bool, fn func(*core)) error {
 // Status is a snapshot; it never waits.
 func (d *Driver) Status() Status { return *d.status.Load() }
 
-// sinceGenesis is the driver's clock: never below zero, so before genesis it stands still.
+// sinceGenesis is the driver's clock; negative before genesis.
 func (d *Driver) sinceGenesis() time.Duration {
-	return max(0, d.deps.Now().Sub(d.deps.Params.SlotStart(0)))
+	return d.deps.Now().Sub(d.deps.Params.SlotStart(0))
 }
 
 func (d *Driver) slotNow() uint64 {

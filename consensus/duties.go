@@ -35,13 +35,12 @@ func (c *core) persist(records []dpos.SignRecord) error {
 		c.lost = c.lost && r.Kind != dpos.RecordFloor
 		c.cast[r.Link] = struct{}{}
 	}
-	c.records = append(c.records, records...)
 	return nil
 }
 
-func (c *core) index() {
-	c.cast = make(map[block.Link]struct{}, len(c.records))
-	for _, r := range c.records {
+func (c *core) index(records []dpos.SignRecord) {
+	c.cast = make(map[block.Link]struct{}, len(records))
+	for _, r := range records {
 		c.cast[r.Link] = struct{}{} // the empty link of other records names no vote
 	}
 }
@@ -80,11 +79,10 @@ func (c *core) compact() error {
 	if c.votes == nil || c.votes.size < c.compactAt {
 		return nil
 	}
-	lib := c.machine.LIB()
-	c.records = live(c.records, lib.Slot)
-	c.index()
-	payloads := make([][]byte, 0, len(c.records)+1)
-	for _, r := range c.records {
+	records := c.machine.Signed()
+	c.index(records)
+	payloads := make([][]byte, 0, len(records)+1)
+	for _, r := range records {
 		payloads = append(payloads, encodeRecord(r))
 	}
 	if c.lost {
@@ -134,22 +132,63 @@ func (c *core) move(head common.Hash, f *dpos.Final) error {
 // final takes over an update of LIB.
 func (c *core) final(f *dpos.Final) finalWork {
 	w := finalWork{
-		update: block.FinalUpdate{Hashes: f.Hashes, QC: f.QC, FC: f.FC, Drop: c.drop},
+		update: block.FinalUpdate{Hashes: f.Hashes, QC: f.QC, FC: f.FC},
 		root:   f.Root,
 		lib:    Place{f.Height, f.Point.Slot, f.Point.Hash},
 	}
-	c.drop = nil
-	own := c.own[:0:0]
-	for _, v := range c.own {
-		if v.Target.Slot > f.Point.Slot {
-			own = append(own, v)
+	// A block that left the tree for want of room may have come back in a range.
+	final := make(map[common.Hash]bool, len(f.Hashes))
+	for _, h := range f.Hashes {
+		final[h] = true
+	}
+	for _, h := range c.drop {
+		if final[h] {
+			c.left(h)
+		} else {
+			w.update.Drop = append(w.update.Drop, h)
 		}
 	}
-	c.own = own
+	c.drop = nil
+	for l := range c.sigs {
+		if l.Target.Slot <= f.Point.Slot {
+			delete(c.sigs, l)
+		}
+	}
+	c.own = nil
 	if c.importing == nil && f.Point.Slot > 0 {
 		c.d.m.finality.Observe(c.d.deps.Now().Sub(c.d.deps.Params.SlotStart(f.Point.Slot)).Seconds())
 	}
 	return w
+}
+
+// discard has the bodies of blocks deleted with the next update of LIB.
+func (c *core) discard(hashes ...common.Hash) {
+	c.drop = append(c.drop, hashes...)
+	for _, h := range hashes {
+		c.leaving[h]++
+	}
+}
+
+func (c *core) left(h common.Hash) {
+	if c.leaving[h]--; c.leaving[h] <= 0 {
+		delete(c.leaving, h)
+	}
+}
+
+// enter puts the header of a stored block into the tree. A block whose body is about to be deleted must wait: the
+// chain took it for known and did not store it again.
+func (c *core) enter(h dpos.Header) error {
+	var err error
+	if c.leaving[h.Hash] > 0 && !c.machine.Has(h.Hash) {
+		err = fmt.Errorf("%w: block %d %s is being deleted", ErrFuture, h.Height, h.Hash)
+	} else if err = c.step(dpos.HeaderEvent{Header: h}); err == nil {
+		c.d.m.entered.Inc()
+		return nil
+	}
+	if !errors.Is(err, ErrKnown) {
+		c.discard(h.Hash)
+	}
+	return err
 }
 
 func (c *core) evidence(e dpos.Evidence) {
@@ -160,12 +199,10 @@ func (c *core) evidence(e dpos.Evidence) {
 	}
 }
 
-// rewind sets the timer for the machine's next alarm.
-func (c *core) rewind(at time.Duration) {
-	if at == 0 {
-		return
-	}
-	c.alarm.Reset(max(0, c.d.deps.Params.SlotStart(0).Add(at).Sub(c.d.deps.Now())))
+// rewind sets the timer for the machine's alarm. It is set anew each turn: a timer may fire before the clock shows the
+// time it was set for, and the machine asks for each alarm once.
+func (c *core) rewind() {
+	c.alarm.Reset(max(time.Millisecond, c.wake-c.d.sinceGenesis()))
 }
 
 // done takes the executor's answer. An error here is one that the node cannot go on with.
@@ -190,7 +227,7 @@ func (c *core) done(ctx context.Context, o outcome) error {
 		if o.err != nil {
 			return o.err
 		}
-		c.headSet(o)
+		return c.headSet(o)
 	case o.fin != nil:
 		if o.err != nil {
 			return o.err
@@ -202,29 +239,40 @@ func (c *core) done(ctx context.Context, o outcome) error {
 	return nil
 }
 
+// announce tells subscribers of an update of LIB that the chain has made.
 func (c *core) announce(w finalWork) {
+	for _, h := range w.update.Drop {
+		c.left(h)
+	}
 	c.d.events.send(FinalEvent{LIB: w.lib, Blocks: len(w.update.Hashes), FC: w.update.FC})
 }
 
 // headSet tells the machine what was executed, and what turned out invalid.
-func (c *core) headSet(o outcome) {
+func (c *core) headSet(o outcome) error {
 	for _, h := range o.result.Executed {
 		_ = c.step(dpos.Executed{Hash: h})
 	}
 	bad := o.result.Failed
 	if bad == (common.Hash{}) {
-		_ = c.step(dpos.Executed{Hash: o.head})
+		if !c.resumed { // what was executed before a restart is in no result
+			c.resumed = true
+			branch, _ := c.machine.Branch(o.head) // empty if it left the tree meanwhile
+			for _, h := range branch {
+				_ = c.step(dpos.Executed{Hash: h})
+			}
+		}
 		if h, ok := c.machine.Get(o.head); ok {
 			c.executed = Place{h.Height, h.Slot, h.Hash}
 		}
-		return
+		return nil
 	}
 	c.d.m.failed.Inc()
 	c.d.failed.Add(bad, struct{}{})
 	c.d.log.Error("block failed execution; its branch is left", zap.Stringer("block", bad), zap.Error(o.result.Reason))
 	if err := c.step(dpos.Failed{Hash: bad}); err != nil {
-		c.d.log.Debug("failed block had left the tree", zap.Error(err))
+		return fmt.Errorf("this node and the producers' quorum disagree on block %s (%w): %w", bad, o.result.Reason, err)
 	}
+	return nil
 }
 
 // built enters our block, or gives up its slot.
@@ -241,12 +289,9 @@ func (c *core) built(o outcome) error {
 	}
 	c.d.m.produced.Inc()
 	_ = c.step(dpos.Built{Slot: slot, OK: true})
-	if err := c.step(dpos.HeaderEvent{Header: dpos.HeaderOf(o.block.SealedHeader)}); err != nil {
+	if err := c.enter(dpos.HeaderOf(o.block.SealedHeader)); err != nil {
 		c.d.log.Warn("own block came too late for the tree", zap.Uint64("slot", slot), zap.Error(err))
-		c.drop = append(c.drop, o.block.Hash())
-		return nil
 	}
-	c.d.m.entered.Inc()
 	return nil
 }
 
@@ -256,10 +301,11 @@ func (c *core) signed(s signature) {
 		c.tallied(s)
 		return
 	}
+	c.own = nil
 	for _, v := range s.votes {
 		c.d.m.votes.WithLabelValues(v.Kind.String()).Inc()
-		if !s.again {
-			c.own = append(c.own, v)
+		if v.Target.Slot > c.machine.LIB().Slot {
+			c.sigs[v.Link] = v.Signature
 		}
 	}
 }
@@ -288,6 +334,20 @@ func (c *core) tallied(s signature) {
 	}
 }
 
+// ownVotes are our newest signed votes.
+func (c *core) ownVotes() []block.Vote {
+	if c.own == nil {
+		c.own = []block.Vote{}
+		for _, v := range c.machine.OwnVotes(maxStatusVotes) {
+			if sig, ok := c.sigs[v.Link]; ok {
+				v.Signature = sig
+				c.own = append(c.own, v)
+			}
+		}
+	}
+	return c.own
+}
+
 // publish makes the snapshot that Status shows.
 func (c *core) publish() {
 	d := c.d
@@ -296,7 +356,7 @@ func (c *core) publish() {
 		Head: Place{head.Height, head.Slot, head.Hash}, LIB: Place{lib.Height, lib.Slot, lib.Hash},
 		Executed:  c.executed,
 		Justified: c.machine.Justified(), QC: c.machine.BestQC(), FC: c.machine.BestFC(),
-		OwnVotes: c.own[:len(c.own):len(c.own)],
+		OwnVotes: c.ownVotes(),
 		Slot:     d.slotNow(), Started: d.start, Silent: c.machine.Silent(),
 	}
 	s.Stalled = head.Height >= lib.Height+d.deps.Params.MaxReversible

@@ -44,19 +44,3 @@ func decodePayloads(payloads [][]byte) (records []dpos.SignRecord, lost bool, er
 	}
 	return records, lost, nil
 }
-
-// live drops the records that cannot matter once LIB stands at this slot. The newest of each kind stays for ever, so
-// that a producer that lost its blocks but kept this log still signs only above all it ever signed.
-func live(records []dpos.SignRecord, libSlot uint64) []dpos.SignRecord {
-	newest := make(map[dpos.RecordKind]uint64)
-	for _, r := range records {
-		newest[r.Kind] = max(newest[r.Kind], r.Slot)
-	}
-	kept := records[:0:0]
-	for _, r := range records {
-		if r.Slot > libSlot || r.Slot == newest[r.Kind] {
-			kept = append(kept, r)
-		}
-	}
-	return kept
-}

@@ -102,6 +102,16 @@ func (v *verifier) checks(h *block.SealedHeader, c dpos.Checks) error {
 	return nil
 }
 
+// seatKey is the vote key of an account with a seat in one of the schedules; nil for others.
+func seatKey(schedules []block.Schedule, a common.Address) *block.BLSKey {
+	for _, s := range schedules {
+		if i := s.Index(a); i >= 0 {
+			return &s[i].Key
+		}
+	}
+	return nil
+}
+
 // vote checks one vote on its own.
 func (v *verifier) vote(x *block.Vote, key block.BLSKey) bool {
 	digest := v.domain.VoteDigest(x.Link)
@@ -112,20 +122,18 @@ func (v *verifier) vote(x *block.Vote, key block.BLSKey) bool {
 // found. The certificate is nil if the good ones are no quorum of every schedule.
 func (v *verifier) tally(t dpos.Tally) (*block.Certificate, []block.Vote) {
 	digest := v.domain.VoteDigest(t.Link)
-	var votes []block.Vote
+	var votes, wrong []block.Vote
 	var keys [][48]byte
 	for _, x := range t.Votes {
-		for _, s := range t.Schedules {
-			if i := s.Index(x.Voter); i >= 0 {
-				votes, keys = append(votes, x), append(keys, s[i].Key)
-				break
-			}
+		if key := seatKey(t.Schedules, x.Voter); key != nil {
+			votes, keys = append(votes, x), append(keys, *key)
+		} else {
+			wrong = append(wrong, x)
 		}
 	}
 	bad := make([]bool, len(votes))
 	v.bisect(digest, votes, keys, bad)
 	var good []([96]byte)
-	var wrong []block.Vote
 	voted := make(map[common.Address]bool)
 	for i, x := range votes {
 		if bad[i] {

@@ -200,16 +200,6 @@ func record(kind dpos.RecordKind, slot uint64) dpos.SignRecord {
 	return r
 }
 
-func TestRecordsKeepWhatCanMatter(t *testing.T) {
-	all := []dpos.SignRecord{
-		record(dpos.RecordFloor, 1), record(dpos.RecordProduced, 3), record(dpos.RecordPrevote, 4), record(dpos.RecordPrecommit, 4),
-		record(dpos.RecordPrevote, 7), record(dpos.RecordPrecommit, 5), record(dpos.RecordPrevote, 9),
-	}
-	require.Equal(t, []dpos.SignRecord{all[0], all[1], all[4], all[5], all[6]}, live(all, 6))
-	require.Equal(t, []dpos.SignRecord{all[0], all[1], all[5], all[6]}, live(all, 100), "the newest of each kind stays for ever")
-	require.Equal(t, all, live(all, 0))
-}
-
 func TestRecordsOnDisk(t *testing.T) {
 	want := []dpos.SignRecord{record(dpos.RecordPrevote, 4), record(dpos.RecordProduced, 3)}
 	got, lost, err := decodePayloads([][]byte{encodeRecord(want[0]), encodeRecord(want[1])})
