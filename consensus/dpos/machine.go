@@ -32,6 +32,7 @@ type Machine struct {
 	told      common.Hash // last Ready.Head
 	toldAlarm time.Duration
 	quietFrom uint64 // slot since which the LIB stands still, or in which our votes were sent again
+	again     bool   // after a restart: send them at once
 }
 
 type seat struct {

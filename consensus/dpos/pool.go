@@ -96,6 +96,9 @@ func (m *Machine) addVote(v *block.Vote) {
 		return
 	}
 	n := m.tree.nodes[v.Target.Hash]
+	if n == nil && v.Voter == m.cfg.Self {
+		return // settle counts it when the block comes
+	}
 	if n != nil && (m.linked(v.Link, n) != nil || !n.own.sits(v.Voter)) {
 		return
 	}

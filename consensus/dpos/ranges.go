@@ -100,12 +100,9 @@ func (m *Machine) enterRange(headers []Header, c *block.Certificate) error {
 	if err != nil {
 		return err
 	}
-	for i, n := range nodes {
+	for _, n := range nodes {
 		if m.tree.nodes[n.Hash] == n {
 			continue
-		}
-		if i > 0 {
-			n.parent = nodes[i-1]
 		}
 		m.tree.insert(n)
 		m.witness(n)

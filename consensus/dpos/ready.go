@@ -103,10 +103,10 @@ func (m *Machine) produce(rd *Ready) {
 
 // resend sends our votes above the LIB again when it stands still.
 func (m *Machine) resend(rd *Ready) {
-	if m.cfg.Self == (common.Address{}) || !m.ticked || m.slot-min(m.quietFrom, m.slot) < resendSlots {
+	if m.cfg.Self == (common.Address{}) || !m.ticked || !m.again && m.slot-m.quietFrom < resendSlots {
 		return
 	}
-	m.quietFrom = m.slot
+	m.quietFrom, m.again = m.slot, false
 	rd.Resend = m.OwnVotes(maxResend)
 }
 

@@ -128,12 +128,7 @@ func (s *signer) awake(m *Machine) {
 		s.lost = false
 		s.silence(m, s.lostSlot)
 	}
-	if len(s.prevotes)+len(s.precommits) > 0 {
-		m.quietFrom = 0
-		if m.slot < resendSlots {
-			m.quietFrom = m.slot - min(m.slot, resendSlots)
-		}
-	}
+	m.again = len(s.prevotes)+len(s.precommits) > 0
 }
 
 // silence raises the floor: something was signed, up to this slot or the present one, that we do not remember.
