@@ -39,7 +39,12 @@ func decodeSchedule(ret []byte) (block.Schedule, error) {
 		return nil, errors.New("schedule is empty, too long or lacks keys")
 	}
 	s := make(block.Schedule, len(accounts))
+	seen := make(map[common.Address]bool, len(accounts))
 	for i := range s {
+		if seen[accounts[i]] {
+			return nil, fmt.Errorf("account %s has two seats", accounts[i])
+		}
+		seen[accounts[i]] = true
 		if len(keys[i]) != len(s[i].Key) {
 			return nil, fmt.Errorf("key of seat %d has %d bytes", i, len(keys[i]))
 		}
