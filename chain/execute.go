@@ -34,7 +34,6 @@ type run struct {
 	gas      *core.GasPool
 	receipts types.Receipts
 	logs     []*types.Log
-	allow    *allowLists
 }
 
 // newRun opens the parent's state and makes the calls of a block's start.
@@ -43,22 +42,16 @@ func (c *Chain) newRun(h *types.Header, parentRoot common.Hash) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state of the parent of block %s: %w: %w", h.Number, ErrStateUnavailable, err)
 	}
-	return c.newRunOn(h, db)
+	return c.newRunOn(h, db), nil
 }
 
-func (c *Chain) newRunOn(h *types.Header, db *state.StateDB) (*run, error) {
+func (c *Chain) newRunOn(h *types.Header, db *state.StateDB) *run {
 	evm := vm.NewEVM(c.blockContext(h), db, c.config, vm.Config{})
 	evm.SetJumpDestCache(c.jumpDests)
 	evm.SetPrecompileCache(c.precompiles)
 	r := &run{c: c, header: h, db: db, evm: evm, gas: core.NewGasPool(h.GasLimit)}
-	allow, err := c.readAllowLists(evm)
-	if err != nil {
-		evm.Release()
-		return nil, err
-	}
-	r.allow = allow
 	blockStart(evm, h)
-	return r, nil
+	return r
 }
 
 func (c *Chain) blockContext(h *types.Header) vm.BlockContext {
@@ -74,7 +67,7 @@ func (r *run) apply(tx *types.Transaction) error {
 	if err != nil {
 		return err
 	}
-	if err := r.allow.check(msg.From, tx.To() == nil); err != nil {
+	if err := checkAllowed(r.db, msg.From, tx.To() == nil); err != nil {
 		return err
 	}
 	r.db.SetTxContext(tx.Hash(), len(r.receipts), 0)
@@ -98,9 +91,7 @@ func (r *run) finish(t *track) (requests common.Hash, next block.Schedule, err e
 		return common.Hash{}, nil, fmt.Errorf("requests: %w", err)
 	}
 	if t.Calls {
-		if next, err = r.c.endEpoch(r.evm, r.header.Number.Uint64(), t); err != nil {
-			return common.Hash{}, nil, err
-		}
+		next = r.c.endEpoch(r.evm, r.header.Number.Uint64(), t)
 	}
 	return types.CalcRequestsHash(reqs), next, nil
 }

@@ -1,12 +1,12 @@
 package chain
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"slices"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/contracts"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethdb"
 	"github.com/ethereum/go-ethereum/rlp"
@@ -102,17 +102,14 @@ func (t *track) closeRound() {
 	}
 }
 
-// missed is the argument of the end-of-epoch call: for every seat that missed turns, big-endian uint16 seat and
-// uint32 turns.
-func (t *track) missed() []byte {
-	var b []byte
+// missed is the argument of the end-of-epoch call.
+func (t *track) missed() (out []contracts.Missed) {
 	for i, n := range t.Missed {
 		if n > 0 {
-			b = binary.BigEndian.AppendUint16(b, uint16(i)) //nolint:gosec // at most MaxProducers
-			b = binary.BigEndian.AppendUint32(b, n)
+			out = append(out, contracts.Missed{Seat: uint16(i), Turns: n}) //nolint:gosec // at most MaxProducers
 		}
 	}
-	return b
+	return out
 }
 
 func trackKey(h common.Hash) []byte { return append([]byte("bornode-track-"), h[:]...) }
