@@ -247,6 +247,7 @@ func (s *Store) entry(height uint64) (IndexEntry, error) {
 		}
 		return IndexEntry{}, s.corrupt(height, err)
 	}
+	s.reindex(e)
 	return e, nil
 }
 
