@@ -156,16 +156,17 @@ func (l *Link) detach() {
 
 // pipeFailed is how a pipe's goroutines report its end. A broken protocol ends the link, all else suspends it.
 func (l *Link) pipeFailed(p *pipe, err error) {
-	p.shut()
 	l.mu.Lock()
 	if l.pipe != p {
 		l.mu.Unlock()
+		p.shut()
 		return
 	}
 	l.pipe = nil
 	closing, reason := l.closing, l.reason
 	l.suspended = time.Now()
 	l.mu.Unlock()
+	p.shut() // only now: it makes the other goroutine fail too, and the first error is the one that counts
 	switch {
 	case closing:
 		l.end(fmt.Errorf("%w here: %s", transport.ErrClosed, reason))

@@ -25,7 +25,7 @@ type recvLane struct {
 	toldBytes     uint64
 	untold        int // bytes received since the peer was last told, counted in Link.unacked too
 
-	partial []byte // message under way: len is what has arrived; nil if none
+	partial []byte // message under way: len is what has arrived
 	total   int
 	kind    uint8
 }
@@ -62,11 +62,12 @@ func (r *recvLane) prepare(h *transport.Header) ([]byte, bool, error) {
 	if r.received-r.freedFrames >= uint64(w.Frames) || r.receivedBytes-r.freedBytes+cost > uint64(w.Bytes) {
 		return nil, false, fmt.Errorf("%w: lane %s sends beyond its credit", transport.ErrProtocol, r.lane)
 	}
-	if (h.Flags&transport.FlagFirst != 0) != (r.partial == nil) {
+	begun := len(r.partial) > 0 // a slice that was announced and never arrived leaves an empty one
+	if (h.Flags&transport.FlagFirst != 0) == begun {
 		return nil, false, fmt.Errorf("%w: lane %s: slice flags %#x out of order", transport.ErrProtocol, r.lane, h.Flags)
 	}
 	n, total := int(h.Length), int(h.Total)
-	if r.partial == nil {
+	if !begun {
 		r.begin(h)
 	} else if h.Type != r.kind || total != r.total {
 		return nil, false, fmt.Errorf("%w: lane %s: slice of another message", transport.ErrProtocol, r.lane)

@@ -149,8 +149,10 @@ func (p *Peers) insert(e *entry, l *Link, pr transport.Provider) error {
 	default:
 		return fmt.Errorf("transport: %d links wait to be taken from Links", len(p.links))
 	}
+	if e.link == nil { // else an ended link whose end was not noted yet: this one takes its place in the count
+		p.live++
+	}
 	e.link = l
-	p.live++
 	p.metrics.peers.Set(float64(p.live))
 	p.wg.Go(func() { <-l.done; l.wg.Wait() }) // Close waits for links that end by themselves too
 	p.log.Info("link up", zap.String("peer", string(l.peer)), zap.String("provider", pr.Name()), zap.Bool("incoming", l.incoming))

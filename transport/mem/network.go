@@ -239,3 +239,15 @@ func (h *Host) Close() error {
 	h.wg.Wait()
 	return err
 }
+
+// Raw opens a connection to a host as a peer that speaks frames by itself; nothing is sent on it yet.
+func (n *Network) Raw(from, to transport.PeerID) (transport.Provider, error) {
+	mine, theirs, target, err := n.open(from, to)
+	if err != nil {
+		return nil, err
+	}
+	if err := target.accept(from, theirs); err != nil {
+		return nil, err
+	}
+	return mine, nil
+}
