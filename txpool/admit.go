@@ -167,15 +167,17 @@ func (a *admission) check(tx *types.Transaction) error {
 			return fmt.Errorf("%w: %d of %d slots are used; send it again after the next block", ErrFull, p.slots+a.taken, p.cfg.GlobalSlots)
 		}
 	}
+	if tx.Nonce() >= next {
+		if err := a.checkAccount(from, next); err != nil {
+			return err
+		}
+	}
 	switch {
 	case tx.Nonce() > next:
 		if err := a.checkGap(from, tx.Nonce(), next); err != nil {
 			return err
 		}
 	case tx.Nonce() == next:
-		if err := a.checkAccount(from, next); err != nil {
-			return err
-		}
 		a.next[from] = next + 1
 	}
 	a.taken += size
@@ -202,7 +204,7 @@ func (a *admission) checkGap(from common.Address, nonce, next uint64) error {
 // checkAccount keeps one account from filling the pool: beyond AccountSlots it gets room only while half is free.
 func (a *admission) checkAccount(from common.Address, next uint64) error {
 	p := a.p
-	if 2*(p.slots+a.taken) < p.cfg.GlobalSlots || next < p.cfg.AccountSlots {
+	if 2*(p.slots+a.taken) < p.cfg.GlobalSlots {
 		return nil
 	}
 	pending, queued := p.legacy.ContentFrom(from)

@@ -51,6 +51,9 @@ type Pool struct {
 	}
 	events eventQueue
 
+	closed   sync.Once
+	closeErr error
+
 	// Owned by run.
 	slots     uint64 // upper bound of the slots in use
 	recounted bool   // slots was counted exactly at this head
@@ -112,15 +115,17 @@ func Open(cfg Config, deps Deps) (*Pool, error) {
 
 // Close stops the pool and waits for its goroutines. Calls of Add under way end with ErrClosed.
 func (p *Pool) Close() error {
-	p.cancel()
-	err := p.legacy.Close()
-	p.wg.Wait()
-	if p.journal != nil {
-		if e := p.journal.close(); err == nil {
-			err = e
+	p.closed.Do(func() {
+		p.cancel()
+		p.closeErr = p.legacy.Close()
+		p.wg.Wait()
+		if p.journal != nil {
+			if err := p.journal.close(); p.closeErr == nil {
+				p.closeErr = err
+			}
 		}
-	}
-	return err
+	})
+	return p.closeErr
 }
 
 // HeadChanged tells the pool that the executed head moved. It never blocks.
