@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/chain"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/consensus"
 	"github.com/ethereum/go-ethereum/core"
@@ -39,11 +40,17 @@ type (
 		Params() block.Parameters
 		Context() core.ChainContext
 	}
+	// Events are sent by one goroutine: what Reorg removed comes before the blocks that replace it.
+	Events interface {
+		SubscribeHead(ch chan<- chain.HeadEvent) event.Subscription
+		SubscribeReorg(ch chan<- chain.ReorgEvent) event.Subscription
+	}
 	// Chain is all of them: chain.Chain.
 	Chain interface {
 		Headers
 		Blocks
 		States
+		Events
 	}
 )
 

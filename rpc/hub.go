@@ -1,10 +1,11 @@
 package rpc
 
 import (
+	"context"
 	"errors"
 	"sync"
 
-	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/chain"
 	"github.com/ethereum/go-ethereum/core/types"
 )
 
@@ -22,8 +23,8 @@ const (
 var errOverflow = errors.New("too many notifications are waiting: the subscriber does not keep up; subscribe again and read what was missed with eth_getLogs or eth_getBlockByNumber")
 
 // hub hands events to subscribers. Publishing never waits: a subscriber whose queue is full is marked as overflown and
-// gets nothing more, so that it can be told; it never misses an event silently. The caller of the publishing methods
-// decides the order of events.
+// gets nothing more, so that it can be told; it never misses an event silently. The order of events is that of the
+// calls of publish.
 type hub struct {
 	mu   sync.RWMutex
 	subs [kinds]map[*subscriber]struct{}
@@ -116,21 +117,39 @@ func (h *hub) listeners(k kind) int {
 	return len(h.subs[k])
 }
 
-// NewBlock tells the subscribers of a block of the executed chain. Call it for every executed block in order, and
-// Removed before the blocks of the branch that replaces the removed ones. It never waits for a client.
-func (s *Server) NewBlock(b *block.Block, logs []*types.Log) {
-	if s.hub.listeners(kindHeads) > 0 {
-		j := headerOf(b.Header, b.Hash())
-		s.hub.publish(kindHeads, func(sub *subscriber) { sub.put(j) })
+// Run passes the chain's and the pool's events on to subscribers until ctx ends. Methods are answered without it too.
+func (s *Server) Run(ctx context.Context) error {
+	// Unbuffered: the chain sends both kinds from one goroutine, so nothing is reordered between the two channels.
+	heads, reorgs := make(chan chain.HeadEvent), make(chan chain.ReorgEvent)
+	hs, rs := s.back.Chain.SubscribeHead(heads), s.back.Chain.SubscribeReorg(reorgs)
+	defer hs.Unsubscribe()
+	defer rs.Unsubscribe()
+	for {
+		select {
+		case ev := <-heads:
+			s.newBlock(ev)
+		case ev := <-reorgs:
+			s.removed(ev.RemovedLogs)
+		case <-hs.Err():
+			return nil
+		case <-ctx.Done():
+			return nil
+		case <-s.ctx.Done():
+			return nil
+		}
 	}
-	s.publishLogs(logs)
 }
 
-// Removed tells the subscribers of logs whose blocks left the executed chain; each is sent again as removed.
-func (s *Server) Removed(logs []*types.Log) {
-	if len(logs) == 0 || s.hub.listeners(kindLogs) == 0 {
-		return
+func (s *service) newBlock(ev chain.HeadEvent) {
+	if s.hub.listeners(kindHeads) > 0 {
+		j := headerOf(ev.Block.Header, ev.Block.Hash())
+		s.hub.publish(kindHeads, func(sub *subscriber) { sub.put(j) })
 	}
+	s.publishLogs(ev.Logs)
+}
+
+// removed sends logs whose blocks left the executed branch once more, marked as removed.
+func (s *service) removed(logs []*types.Log) {
 	out := make([]*types.Log, len(logs))
 	for i, l := range logs {
 		c := *l

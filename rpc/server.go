@@ -42,7 +42,7 @@ type service struct {
 }
 
 // Server answers JSON-RPC. Methods run on the goroutine of their request; the server's own goroutines pass events on
-// (pendingLoop, syncLoop, one per subscription) and drop idle filters (expireLoop).
+// (Run, pendingLoop, syncLoop, one per subscription) and drop idle filters (expireLoop).
 type Server struct {
 	*service
 	public *gethrpc.Server // HTTP and WebSocket
@@ -55,8 +55,8 @@ type Server struct {
 	wsURL     string
 }
 
-// Open starts to answer on the configured addresses.
-func Open(cfg Config, back Backend, log *zap.Logger, reg prometheus.Registerer) (*Server, error) {
+// New starts to answer on the configured addresses; Run keeps subscribers informed.
+func New(cfg Config, back Backend, log *zap.Logger, reg prometheus.Registerer) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

@@ -92,8 +92,8 @@ func (p *Pool) check(tx *types.Transaction) error {
 	if err := p.legacy.ValidateTxBasics(tx); err != nil {
 		return err
 	}
-	if tx.GasFeeCapIntCmp(p.deps.FeeFloor) < 0 {
-		return fmt.Errorf("%w: maxFeePerGas %s, the chain's lowest base fee is %s", errFeeBelowFloor, tx.GasFeeCap(), p.deps.FeeFloor)
+	if tx.GasFeeCapIntCmp(p.floor) < 0 {
+		return fmt.Errorf("%w: maxFeePerGas %s, the chain's lowest base fee is %s", errFeeBelowFloor, tx.GasFeeCap(), p.floor)
 	}
 	if p.deps.Allowed != nil {
 		from, err := types.Sender(p.signer, tx)

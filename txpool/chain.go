@@ -2,6 +2,7 @@ package txpool
 
 import (
 	"fmt"
+	"github.com/bornode/bornode/block"
 	"math/big"
 	"sync/atomic"
 
@@ -14,6 +15,7 @@ import (
 // Chain is what the pool reads. The methods are called from the pool's goroutines, possibly at the same time.
 type Chain interface {
 	Config() *params.ChainConfig
+	Params() block.Parameters
 	CurrentHeader() *types.Header                    // executed head, never nil
 	StateAt(h *types.Header) (*state.StateDB, error) // a fresh value that the pool owns
 }

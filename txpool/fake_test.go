@@ -2,6 +2,7 @@ package txpool
 
 import (
 	"crypto/ecdsa"
+	"github.com/bornode/bornode/block"
 	"math/big"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ type fakeChain struct {
 	t      *testing.T
 	db     state.Database
 	config *params.ChainConfig
+	floor  uint64
 
 	mu   sync.Mutex
 	head *types.Header
@@ -60,6 +62,10 @@ func (c *fakeChain) set(h *types.Header) {
 }
 
 func (c *fakeChain) Config() *params.ChainConfig { return c.config }
+
+func (c *fakeChain) Params() block.Parameters {
+	return block.Parameters{BaseFeeFixed: true, BaseFee: c.floor}
+}
 
 func (c *fakeChain) CurrentHeader() *types.Header {
 	c.mu.Lock()
@@ -112,11 +118,11 @@ func (s sender) sized(t *testing.T, c *fakeChain, nonce uint64, tip int64, data 
 }
 
 func open(t *testing.T, c *fakeChain, change func(*Config, *Deps)) *Pool {
-	cfg, deps := DefaultConfig(), Deps{Chain: c}
+	cfg, deps := DefaultConfig(), Deps{}
 	if change != nil {
 		change(&cfg, &deps)
 	}
-	p, err := Open(cfg, deps)
+	p, err := New(cfg, c, deps)
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p
@@ -126,7 +132,7 @@ func open(t *testing.T, c *fakeChain, change func(*Config, *Deps)) *Pool {
 func settle(t *testing.T, p *Pool) {
 	p.HeadChanged()
 	require.Eventually(t, func() bool {
-		return p.adapter.head.Load().Hash() == p.deps.Chain.CurrentHeader().Hash()
+		return p.adapter.head.Load().Hash() == p.chain.CurrentHeader().Hash()
 	}, waitTime, pollTime)
 	// The owner goroutine serves one thing at a time: once it answers, it has finished moving.
 	r := &request{done: make(chan struct{})}

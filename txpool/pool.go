@@ -16,12 +16,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Deps is what the pool is given besides its limits.
+// Deps is what the pool is given besides its limits and the chain; all of it may be left out.
 type Deps struct {
-	Chain Chain
-	// FeeFloor is the base fee that can never be undercut on this chain (wei; nil: 0): a transaction whose maximum fee
-	// lies below it could never enter a block and is refused.
-	FeeFloor *big.Int
 	// Allowed says whether an account may send transactions, or create a contract (optional lists of Members). Called
 	// from many goroutines; nil: everyone.
 	Allowed  func(from common.Address, create bool) error
@@ -33,6 +29,8 @@ type Deps struct {
 type Pool struct {
 	cfg     Config
 	deps    Deps
+	chain   Chain
+	floor   *big.Int // base fee that can never be undercut: what offers less could never enter a block
 	adapter *chainAdapter
 	legacy  *legacypool.LegacyPool
 	signer  types.Signer
@@ -68,25 +66,24 @@ type request struct {
 	done  chan struct{}
 }
 
-// Open starts the pool at the chain's head and loads the journal, if there is one.
-func Open(cfg Config, deps Deps) (*Pool, error) {
+// New starts the pool at the chain's head and loads the journal, if there is one.
+func New(cfg Config, c Chain, deps Deps) (*Pool, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}
-	if deps.FeeFloor == nil {
-		deps.FeeFloor = new(big.Int)
-	}
+	params := c.Params()
 	p := &Pool{
-		cfg: cfg, deps: deps, adapter: &chainAdapter{Chain: deps.Chain}, log: deps.Log,
-		signer:   types.LatestSigner(deps.Chain.Config()),
+		cfg: cfg, deps: deps, chain: c, adapter: &chainAdapter{Chain: c}, log: deps.Log,
+		floor:    new(big.Int).SetUint64(params.BaseFee),
+		signer:   types.LatestSigner(c.Config()),
 		requests: make(chan *request, maxWaiting), moved: make(chan struct{}, 1),
 	}
 	p.metrics = newMetrics(deps.Registry, p)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	head := deps.Chain.CurrentHeader()
+	head := c.CurrentHeader()
 	p.adapter.head.Store(head)
 
 	// Admission keeps the pool within our limits, so legacypool's limits only have to lie above them: its own way of
@@ -175,7 +172,7 @@ func (p *Pool) gather(first *request) []*request {
 // move brings the pool to the chain's head and puts abandoned transactions back.
 func (p *Pool) move() {
 	start := time.Now()
-	head := p.deps.Chain.CurrentHeader()
+	head := p.chain.CurrentHeader()
 	if head.Hash() != p.adapter.head.Load().Hash() {
 		p.adapter.head.Store(head)
 		p.legacy.Reset(nil, head) // no old head: abandoned transactions come back through Abandoned

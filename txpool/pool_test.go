@@ -34,10 +34,10 @@ func one(p *Pool, tx *types.Transaction) error { return p.Add([]*types.Transacti
 func TestRefusals(t *testing.T) {
 	ss, addrs := senders(t, 4)
 	c := newFakeChain(t, addrs[0], addrs[1], addrs[3])
+	c.floor = 7
 	a, b, poor := ss[0], ss[1], ss[2]
 	p := open(t, c, func(cfg *Config, d *Deps) {
 		cfg.AccountQueue = 4
-		d.FeeFloor = big.NewInt(7)
 		d.Allowed = func(from common.Address, create bool) error {
 			if from == addrs[3] {
 				return errors.New("account is not in the list of senders")
@@ -345,7 +345,7 @@ func TestJournalSurvivesRestart(t *testing.T) {
 	require.Equal(t, uint64(4), p.Nonce(ss[0].addr))
 	require.NoError(t, p.Close())
 
-	_, err = Open(Config(func() Config { x := DefaultConfig(); x.Journal = filepath.Join(t.TempDir(), "no", "such"); return x }()), Deps{Chain: c})
+	_, err = New(func() Config { x := DefaultConfig(); x.Journal = filepath.Join(t.TempDir(), "no", "such"); return x }(), c, Deps{})
 	require.ErrorContains(t, err, "cannot write")
 }
 
@@ -353,7 +353,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	ss, addrs := senders(t, 1)
 	c := newFakeChain(t, addrs...)
-	p, err := Open(DefaultConfig(), Deps{Chain: c, Registry: prometheus.NewRegistry()})
+	p, err := New(DefaultConfig(), c, Deps{Registry: prometheus.NewRegistry()})
 	require.NoError(t, err)
 	stuck := make(chan types.Transactions)
 	p.Subscribe(stuck)
