@@ -23,16 +23,13 @@ func (r *recent[K, V]) Add(k K, v V) bool {
 		r.ring = append(r.ring, k)
 		return true
 	}
-	for {
-		// Deleted keys leave holes in the ring: they go at no cost.
-		old := r.ring[r.at]
-		r.ring[r.at] = k
-		r.at = (r.at + 1) % r.limit
-		if old != k {
-			delete(r.m, old)
-		}
-		return true
+	old := r.ring[r.at]
+	r.ring[r.at] = k
+	r.at = (r.at + 1) % r.limit
+	if old != k { // k itself may have been deleted and come again
+		delete(r.m, old)
 	}
+	return true
 }
 
 func (r *recent[K, V]) Get(k K) (V, bool) { v, ok := r.m[k]; return v, ok }

@@ -86,7 +86,7 @@ func rangeTarget(in planInput) uint64 {
 	servable := false
 	for i := range in.peers {
 		p := &in.peers[i]
-		if !p.canRange || in.now.Before(p.notRange) || p.pos.LIB.Height <= reach {
+		if !p.canRange || in.now.Before(p.notRange) || p.pos.LIB.Height <= reach || in.current != LIBCatchup && !in.lasting(p) {
 			continue
 		}
 		servable = servable || p.pos.First <= reach+1
@@ -99,12 +99,11 @@ func rangeTarget(in planInput) uint64 {
 }
 
 func wantsBranch(in planInput, p *peerView) bool {
-	if p.headHere || in.now.Before(p.notAsk) || in.local.ahead(p.pos) {
-		return false
-	}
-	if !near(in.local, p.pos, p.latency, in.slot) {
-		return true
-	}
-	// The block may be on its way to us: two slots and two round trips are enough for it.
-	return !p.since.IsZero() && in.now.Sub(p.since) >= 2*in.slot+4*p.latency
+	return !p.headHere && !in.now.Before(p.notAsk) && !in.local.ahead(p.pos) && in.lasting(p)
+}
+
+// lasting reports whether the difference to a peer is more than what is on its way to us: it is larger than the link's
+// latency in slots, or has lasted for two slots and two round trips.
+func (in *planInput) lasting(p *peerView) bool {
+	return !near(in.local, p.pos, p.latency, in.slot) || !p.since.IsZero() && in.now.Sub(p.since) >= 2*in.slot+4*p.latency
 }

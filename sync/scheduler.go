@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/transport"
 )
 
@@ -35,8 +36,9 @@ type chunkState uint8
 const (
 	chunkWanted chunkState = iota
 	chunkAsked
-	chunkComplete
-	chunkTaken // handed to the importer
+	chunkComplete // all bytes are here
+	chunkReady    // decoded
+	chunkTaken    // handed to the importer
 )
 
 // chunk is a run of heights that is asked of one peer at a time.
@@ -46,6 +48,8 @@ type chunk struct {
 	peer       transport.PeerID // who was asked, or who delivered
 	req        uint64
 	raws       [][]byte // received, consecutive from start
+	blocks     []*block.Block
+	decoding   bool
 	bytes      int64
 	progress   time.Time                 // when it was asked or last brought a block
 	tried      map[transport.PeerID]bool // who failed to deliver it; true: never ask again, false: only if nobody else can
@@ -175,7 +179,7 @@ func (s *scheduler) recount(rest int64) {
 
 func (s *scheduler) empty(c *chunk, by transport.PeerID) {
 	s.held -= c.bytes
-	c.raws, c.bytes, c.state, c.peer = nil, 0, chunkWanted, ""
+	c.raws, c.blocks, c.decoding, c.bytes, c.state, c.peer = nil, nil, false, 0, chunkWanted, ""
 	c.tried[by] = true
 }
 
@@ -435,13 +439,33 @@ func (s *scheduler) passedOver(c *chunk) bool {
 	})
 }
 
-// Take hands out the lowest chunk if it is complete.
+// Undecoded lists complete chunks that nobody decodes yet, lowest first; the caller marks them with decoding.
+func (s *scheduler) Undecoded() []*chunk {
+	var out []*chunk
+	for _, c := range s.chunks {
+		if c.state == chunkComplete && !c.decoding {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Decoded brings a chunk's blocks; false if the chunk is not waiting for them any more.
+func (s *scheduler) Decoded(c *chunk, req uint64, blocks []*block.Block) bool {
+	if c.state != chunkComplete || c.req != req || !c.decoding || !slices.Contains(s.chunks, c) {
+		return false
+	}
+	c.state, c.blocks, c.raws = chunkReady, blocks, nil
+	return true
+}
+
+// Take hands out the lowest chunk if it is decoded.
 func (s *scheduler) Take() *chunk {
 	for _, c := range s.chunks {
 		switch c.state {
 		case chunkTaken:
 			continue
-		case chunkComplete:
+		case chunkReady:
 			c.state = chunkTaken
 			return c
 		default:
