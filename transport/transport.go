@@ -167,7 +167,8 @@ type Provider interface {
 
 // ProviderLimits says what a pipe wants of the link above it.
 type ProviderLimits struct {
-	// SliceBytes is the largest payload of a frame, 1..MaxSliceBytes.
+	// SliceBytes is the payload of a frame that suits the pipe best, 1..MaxSliceBytes. A frame cut for another
+	// provider may be larger: every pipe takes payloads up to MaxSliceBytes.
 	SliceBytes int
 	// UnacknowledgedBytes bounds what lanes 1-3 together have under way, sent and not yet received by the other
 	// side's link, so that lane 0 never waits behind the pipe's own buffers.
