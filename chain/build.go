@@ -151,7 +151,7 @@ func (c *Chain) assemble(f *filler, p *node, req BuildRequest) (*Built, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build block %d: %w", p.height+1, err)
 	}
-	if len(next) > 0 && !t.underWay() {
+	if len(next) > 0 {
 		rec.Next = next
 		t = p.track.next(&c.params, p.height+1, req.Slot, rec)
 	}

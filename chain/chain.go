@@ -55,6 +55,7 @@ type Chain struct {
 	receiptCache *lru.Cache[common.Hash, types.Receipts]
 	receipts     *receiptWriter
 	recoveries   atomic.Uint64
+	members      atomic.Pointer[memberList]
 
 	events    chan any
 	scope     event.SubscriptionScope

@@ -34,7 +34,6 @@ type run struct {
 	gas      *core.GasPool
 	receipts types.Receipts
 	logs     []*types.Log
-	allow    *allowLists
 }
 
 // newRun opens the parent's state and makes the calls of a block's start.
@@ -43,22 +42,16 @@ func (c *Chain) newRun(h *types.Header, parentRoot common.Hash) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state of the parent of block %s: %w: %w", h.Number, ErrStateUnavailable, err)
 	}
-	return c.newRunOn(h, db)
+	return c.newRunOn(h, db), nil
 }
 
-func (c *Chain) newRunOn(h *types.Header, db *state.StateDB) (*run, error) {
+func (c *Chain) newRunOn(h *types.Header, db *state.StateDB) *run {
 	evm := vm.NewEVM(c.blockContext(h), db, c.config, vm.Config{})
 	evm.SetJumpDestCache(c.jumpDests)
 	evm.SetPrecompileCache(c.precompiles)
 	r := &run{c: c, header: h, db: db, evm: evm, gas: core.NewGasPool(h.GasLimit)}
-	allow, err := c.readAllowLists(evm)
-	if err != nil {
-		evm.Release()
-		return nil, err
-	}
-	r.allow = allow
 	blockStart(evm, h)
-	return r, nil
+	return r
 }
 
 func (c *Chain) blockContext(h *types.Header) vm.BlockContext {
@@ -74,7 +67,7 @@ func (r *run) apply(tx *types.Transaction) error {
 	if err != nil {
 		return err
 	}
-	if err := r.allow.check(msg.From, tx.To() == nil); err != nil {
+	if err := checkAllowed(r.db, msg.From, tx.To() == nil); err != nil {
 		return err
 	}
 	r.db.SetTxContext(tx.Hash(), len(r.receipts), 0)
@@ -90,17 +83,15 @@ func (r *run) apply(tx *types.Transaction) error {
 	return nil
 }
 
-// finish makes the calls of a block's end. next is the schedule that the record must carry if no change is under way;
-// nil on a block that does not end an epoch. t is the track up to and including this block but for Next.
+// finish makes the calls of a block's end. next is the schedule that the record must carry: nil unless the block ends
+// an epoch and no change of schedule is under way. t is the track after this block.
 func (r *run) finish(t *track) (requests common.Hash, next block.Schedule, err error) {
 	reqs, err := r.c.blockRequests(r.evm, r.logs)
 	if err != nil {
 		return common.Hash{}, nil, fmt.Errorf("requests: %w", err)
 	}
-	if height := r.header.Number.Uint64(); r.c.params.EpochEnd(height) {
-		if next, err = r.c.endEpoch(r.evm, height, t); err != nil {
-			return common.Hash{}, nil, err
-		}
+	if t.Calls {
+		next = r.c.endEpoch(r.evm, r.header.Number.Uint64(), t)
 	}
 	return types.CalcRequestsHash(reqs), next, nil
 }
@@ -177,8 +168,8 @@ func checkResult(b *block.Block, r *run, requests common.Hash, next block.Schedu
 		return badBlock(b, "receipt root is %s, the header says %s", receipts, h.ReceiptHash)
 	case *h.RequestsHash != requests:
 		return badBlock(b, "requests hash is %s, the header says %s", requests, *h.RequestsHash)
-	case len(b.Record.Next) > 0 && !b.Record.Next.Equal(next):
-		return badBlock(b, "next schedule of %d seats in the record is not the one of %d seats that the end-of-epoch call returned", len(b.Record.Next), len(next))
+	case !b.Record.Next.Equal(next):
+		return badBlock(b, "the record's next schedule of %d seats is not the one due, of %d seats (none is due unless an epoch ends and no change is under way)", len(b.Record.Next), len(next))
 	case h.Root != root:
 		return badBlock(b, "state root is %s, the header says %s", root, h.Root)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/internal/failpoint"
@@ -93,74 +94,55 @@ func (c *Chain) SetSafe(h common.Hash) {
 }
 
 // ImportFinal takes a run of blocks on top of the last irreversible block that a certificate proves final: it
-// executes them, makes them durable meanwhile, and moves the last irreversible block to the end of the run. CheckBody
-// must have passed. If a block does not execute the last irreversible block stays; the error wraps ErrInvalidBlock.
+// executes them while the store makes them durable, and moves the last irreversible block to the end of the run.
+// CheckBody must have passed. The certificate alone makes the blocks final, so the store's last irreversible block may
+// move although one of them does not execute here, which then is an error wrapping ErrInvalidBlock and means that
+// this node's software or state is wrong; readers see the last good block as head, and Open says what to do.
 func (c *Chain) ImportFinal(ctx context.Context, blocks []*block.Block, fin block.FinalUpdate) error {
 	if err := c.acquire(ctx); err != nil {
 		return err
 	}
 	defer c.release()
-	blocks, err := c.checkRun(blocks, fin)
-	if err != nil {
-		return err
-	}
-	var fresh []*block.Block
-	for _, b := range blocks {
-		if c.node(b.Hash()) == nil {
-			fresh = append(fresh, b)
-		}
-	}
-	durable := make(chan error, 1)
-	go func() {
-		failpoint.Hit("chain/import-store-before")
-		var err error
-		if len(fresh) > 0 {
-			err = c.store.PutReversible(fresh)
-		}
-		failpoint.Hit("chain/import-store-after")
-		durable <- err
-	}()
-	stored := false
-	wait := func() error {
-		if stored {
-			return nil
-		}
-		stored = true
-		if err := <-durable; err != nil {
-			return fmt.Errorf("store %d blocks from %d on: %w", len(fresh), fresh[0].Number(), err)
-		}
-		return nil
-	}
-	err = c.executeRun(ctx, blocks, wait)
-	if err := errors.Join(err, wait()); err != nil {
+	if err := c.checkRun(blocks, fin); err != nil {
 		return err
 	}
 	last := blocks[len(blocks)-1]
-	failpoint.Hit("chain/finalize-before")
-	if err := c.store.Finalize(fin); err != nil {
-		return fmt.Errorf("move the last irreversible block to %d: %w", last.Number(), err)
+	durable := make(chan error, 1)
+	go func() {
+		failpoint.Hit("chain/import-before")
+		err := c.store.AppendFinal(blocks, fin)
+		failpoint.Hit("chain/import-after")
+		durable <- err
+	}()
+	wait := sync.OnceValue(func() error {
+		if err := <-durable; err != nil {
+			return fmt.Errorf("store %d final blocks up to %d: %w", len(blocks), last.Number(), err)
+		}
+		return nil
+	})
+	if err := errors.Join(c.executeRun(ctx, blocks, wait), wait()); err != nil {
+		return err
 	}
-	failpoint.Hit("chain/finalize-after")
 	c.setFinal(c.node(last.Hash()))
 	return c.maybeFlush()
 }
 
 // checkRun checks that the blocks are the ones of the update and stand on the last irreversible block.
-func (c *Chain) checkRun(blocks []*block.Block, fin block.FinalUpdate) ([]*block.Block, error) {
+func (c *Chain) checkRun(blocks []*block.Block, fin block.FinalUpdate) error {
 	if len(blocks) == 0 || len(blocks) != len(fin.Hashes) {
-		return nil, fmt.Errorf("%d blocks for a final update of %d", len(blocks), len(fin.Hashes))
+		return fmt.Errorf("%d blocks for a final update of %d", len(blocks), len(fin.Hashes))
 	}
 	parent := c.tree.lib.hash
 	for i, b := range blocks {
 		if b.Hash() != fin.Hashes[i] {
-			return nil, fmt.Errorf("block %d of the run is %s, the final update names %s", i, b.Hash(), fin.Hashes[i])
+			return fmt.Errorf("block %d of the run is %s, the final update names %s", i, b.Hash(), fin.Hashes[i])
 		}
 		if b.Parent() != parent {
-			return nil, fmt.Errorf("block %d %s: %w", b.Number(), b.Hash(), ErrNotOnLIB)
+			return fmt.Errorf("block %d %s: %w", b.Number(), b.Hash(), ErrNotOnLIB)
 		}
 		parent = b.Hash()
 	}
-	return blocks, nil
+	return nil
 }
 
 // executeRun executes what of the run was not executed. It stays less than the layers that pathdb keeps ahead of what

@@ -215,6 +215,17 @@ func (s *memStore) Finalize(f block.FinalUpdate) error {
 	return nil
 }
 
+func (s *memStore) AppendFinal(bs []*block.Block, f block.FinalUpdate) error {
+	if err := s.PutReversible(bs); err != nil {
+		return err
+	}
+	f.Hashes = nil
+	for _, b := range bs {
+		f.Hashes = append(f.Hashes, b.Hash())
+	}
+	return s.Finalize(f)
+}
+
 func (s *memStore) LIB() (uint64, common.Hash) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

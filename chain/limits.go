@@ -10,11 +10,9 @@ const (
 
 	layersKept = 128 // state layers that pathdb keeps in memory
 
-	endEpochGas   = 1 << 28   // of the end-of-epoch system call
-	membersGas    = 1 << 26   // of the system read of Members
-	minTxGas      = 21_000    // no transaction fits into less
-	sizeMisses    = 16        // transactions too large for what is left of a block before building stops
-	sendersAtOnce = 64        // transactions one sender-recovery worker takes at a time
-	recordReserve = 4 << 10   // bytes of a block kept free for header, record and seal without certificates
-	maxSystemRet  = 128 << 10 // bytes a system call may return
+	minTxGas      = 21_000  // no transaction fits into less
+	sizeMisses    = 16      // transactions too large for what is left of a block before building stops
+	sendersAtOnce = 64      // transactions one sender-recovery worker takes at a time
+	recordReserve = 4 << 10 // bytes of a block kept free for header, record and seal without certificates
+	maxSystemRet  = 4 << 20 // bytes a system call may return
 )

@@ -133,10 +133,7 @@ func (c *Chain) remake(b *block.Block) (types.Receipts, error) {
 		return nil, err
 	}
 	c.setSenders(b)
-	r, err := c.newRunOn(b.Header, db)
-	if err != nil {
-		return nil, err
-	}
+	r := c.newRunOn(b.Header, db)
 	defer r.evm.Release()
 	for i, tx := range b.Transactions {
 		if err := r.apply(tx); err != nil {

@@ -23,6 +23,8 @@ type Store interface {
 	Reversible() ([]*block.Block, error)
 	// Finalize appends the reversible blocks f.Hashes to the segments, moves LIB and deletes f.Drop: one commit.
 	Finalize(f block.FinalUpdate) error
+	// AppendFinal appends blocks that continue LIB, reversible here or not, and moves LIB to the last: one commit.
+	AppendFinal(blocks []*block.Block, f block.FinalUpdate) error
 	// LIB is the last irreversible block; a zero hash means that the store is empty.
 	LIB() (height uint64, hash common.Hash)
 	// PutReceipts keeps receipts and the places of their transactions. Derived data: not synced.

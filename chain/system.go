@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/contracts"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -56,18 +57,15 @@ func (c *Chain) blockRequests(evm *vm.EVM, logs []*types.Log) ([][]byte, error) 
 // endEpoch makes the end-of-epoch call to Producers and returns the next schedule. A call that fails or returns
 // nothing usable keeps the schedule: the chain goes on. The result depends on state and headers alone, so all nodes
 // agree on it.
-func (c *Chain) endEpoch(evm *vm.EVM, height uint64, t *track) (block.Schedule, error) {
-	data, err := endOfEpochCall((height-1)/c.params.EpochBlocks, t.missed())
-	if err != nil {
-		return nil, err
-	}
-	ret, err := systemCall(evm, producersAddress, data, endEpochGas)
+func (c *Chain) endEpoch(evm *vm.EVM, height uint64, t *track) block.Schedule {
+	data := contracts.EndEpochCall((height-1)/c.params.EpochBlocks, t.missed())
+	ret, err := systemCall(evm, contracts.ProducersAddress, data, contracts.SystemCallGas)
 	if err == nil {
 		var s block.Schedule
 		if s, err = decodeSchedule(ret); err == nil {
-			return s, nil
+			return s
 		}
 	}
 	c.log.Warn("end-of-epoch call failed, the schedule stays", zapHeight(height), zapError(err))
-	return t.Producers, nil
+	return t.Producers
 }

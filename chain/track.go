@@ -1,12 +1,12 @@
 package chain
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"slices"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/contracts"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethdb"
 	"github.com/ethereum/go-ethereum/rlp"
@@ -26,6 +26,7 @@ type track struct {
 	Round     uint64         // the round (one turn of every seat) that Slot lies in
 	Whole     bool           // the round began after this schedule did
 	Made      [block.MaxProducers / 8]byte
+	Calls     bool     // the block ends an epoch and no change is under way: the end-of-epoch call is made
 	Missed    []uint32 // per seat: turns without a block since the epoch began, of whole rounds with a quorum of producers
 }
 
@@ -48,7 +49,8 @@ func (t *track) next(p *block.Parameters, height, slot uint64, r *block.Record) 
 	if r.FC != nil && r.FC.Target.Slot > n.FinalSlot {
 		n.FinalSlot = r.FC.Target.Slot
 	}
-	if len(r.Next) > 0 {
+	n.Calls = p.EpochEnd(height) && len(n.Pending) == 0
+	if n.Calls && len(r.Next) > 0 && !r.Next.Equal(n.Producers) {
 		n.Pending, n.PendingAt, n.Adopted = r.Next, slot, false
 	}
 	return &n
@@ -100,21 +102,15 @@ func (t *track) closeRound() {
 	}
 }
 
-// missed is the argument of the end-of-epoch call: for every seat that missed turns, big-endian uint16 seat and
-// uint32 turns.
-func (t *track) missed() []byte {
-	var b []byte
+// missed is the argument of the end-of-epoch call.
+func (t *track) missed() (out []contracts.Missed) {
 	for i, n := range t.Missed {
 		if n > 0 {
-			b = binary.BigEndian.AppendUint16(b, uint16(i)) //nolint:gosec // at most MaxProducers
-			b = binary.BigEndian.AppendUint32(b, n)
+			out = append(out, contracts.Missed{Seat: uint16(i), Turns: n}) //nolint:gosec // at most MaxProducers
 		}
 	}
-	return b
+	return out
 }
-
-// underWay reports whether a change of schedule is under way after the block.
-func (t *track) underWay() bool { return len(t.Pending) > 0 }
 
 func trackKey(h common.Hash) []byte { return append([]byte("bornode-track-"), h[:]...) }
 

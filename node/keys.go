@@ -41,11 +41,7 @@ func MakeKeys(dir string, producer bool, chainID uint64) (*PublicKeys, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := tcp.PeerID(key)
-	if err != nil {
-		return nil, err
-	}
-	p := &PublicKeys{PeerID: string(id)}
+	p := &PublicKeys{PeerID: string(key.ID())}
 	if !producer {
 		return p, nil
 	}
