@@ -174,20 +174,28 @@ func TestBadVotesAreFoundAndBlamed(t *testing.T) {
 			})
 		}
 		var last block.Vote
-		l.tap = func(v block.Vote) {
+		l.setTap(func(v block.Vote) {
 			if v.Voter == l.signers[3].Account() {
 				last = v
 			}
-		}
+		})
 		l.slots(30)
+		l.setTap(nil)
+		l.mu.Lock()
+		sent := last
+		bad := make([][]block.Vote, 3)
+		for i := range bad {
+			bad[i] = append(bad[i], l.nodes[i].bad...)
+		}
+		l.mu.Unlock()
 		for _, m := range l.nodes[:3] {
 			s := m.driver.Status()
 			require.LessOrEqual(t, s.Head.Height-s.LIB.Height, uint64(2), "the other three are a quorum")
-			require.NotEmpty(t, m.bad)
-			for _, v := range m.bad {
+			require.NotEmpty(t, bad[m.id])
+			for _, v := range bad[m.id] {
 				require.Equal(t, l.signers[3].Account(), v.Voter)
 			}
-			require.ErrorIs(t, m.driver.AddVotes([]block.Vote{last}), ErrInvalid, "who sends one more is known at once")
+			require.ErrorIs(t, m.driver.AddVotes([]block.Vote{sent}), ErrInvalid, "who sends one more is known at once")
 		}
 	})
 }
@@ -245,10 +253,13 @@ func TestMissingVoteLogSilencesUntilProven(t *testing.T) {
 		restart(old + "-lost")
 		require.True(t, m.driver.Status().Silent)
 		heard := false
-		l.tap = func(v block.Vote) { heard = heard || v.Voter == l.signers[2].Account() }
+		l.setTap(func(v block.Vote) { heard = heard || v.Voter == l.signers[2].Account() })
 		l.slots(5)
+		l.setTap(nil)
 		require.False(t, heard)
+		l.setTap(func(v block.Vote) { heard = heard || v.Voter == l.signers[2].Account() })
 		l.slots(60)
+		l.setTap(nil)
 		require.False(t, m.driver.Status().Silent)
 		require.True(t, heard)
 		m.kill()

@@ -91,7 +91,11 @@ func (m *member) deps() (Config, Deps) {
 	d := Deps{
 		Params: m.lab.params, Genesis: m.lab.genesis, Schedule: m.lab.schedule, Chain: m.chain, Store: m.chain.disk,
 		Network: m, Log: zaptest.NewLogger(m.lab.t, zaptest.Level(zap.FatalLevel)),
-		OnBadVotes: func(v []block.Vote) { m.bad = append(m.bad, v...) },
+		OnBadVotes: func(v []block.Vote) {
+			m.lab.mu.Lock()
+			defer m.lab.mu.Unlock()
+			m.bad = append(m.bad, v...)
+		},
 	}
 	if m.id < len(m.lab.signers) {
 		d.Signer = watched{m.lab.signers[m.id], m.lab}
@@ -102,17 +106,19 @@ func (m *member) deps() (Config, Deps) {
 // start opens and runs a node on what its disk holds; tweak may change its settings.
 func (m *member) start(tweak func(*Config, *Deps)) {
 	l := m.lab
-	old := m.chain
-	m.chain = newFakeChain(l.params, l.genesis, l.schedule, old.disk) // what was executed is in memory only
-	m.chain.spoil, m.chain.txs = old.spoil, old.txs
-	m.chain.onBuild = func(b *block.Block) {
+	fresh := newFakeChain(l.params, l.genesis, l.schedule, m.chain.disk) // what was executed is in memory only
+	fresh.spoil, fresh.txs = m.chain.spoil, m.chain.txs
+	fresh.onBuild = func(b *block.Block) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.slot[b.Hash()] = b.Slot()
 	}
-	for _, b := range m.chain.final {
-		m.chain.executed[b.Hash()] = true
+	for _, b := range fresh.finals() {
+		fresh.executed[b.Hash()] = true
 	}
+	l.mu.Lock()
+	m.chain = fresh
+	l.mu.Unlock()
 	cfg, deps := m.deps()
 	if tweak != nil {
 		tweak(&cfg, &deps)
@@ -120,7 +126,9 @@ func (m *member) start(tweak func(*Config, *Deps)) {
 	d, err := Open(cfg, deps)
 	require.NoError(l.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
+	l.mu.Lock()
 	m.driver, m.ctx, m.cancel, m.ended = d, ctx, cancel, make(chan struct{})
+	l.mu.Unlock()
 	l.wg.Go(func() {
 		defer close(m.ended)
 		m.err = d.Run(ctx)
@@ -181,6 +189,12 @@ func (l *lab) setCut(id int, cut bool) {
 	l.cut[id] = cut
 }
 
+func (l *lab) setTap(tap func(v block.Vote)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tap = tap
+}
+
 func (l *lab) setMute(mute bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,15 +202,18 @@ func (l *lab) setMute(mute bool) {
 }
 
 // deliver runs fn for every other node after the link's delay.
-func (m *member) deliver(fn func(to *member)) {
+func (m *member) deliver(fn func(ctx context.Context, d *Driver)) {
 	for _, to := range m.lab.nodes {
 		if to == m || m.lab.isCut(m.id, to.id) {
 			continue
 		}
 		m.lab.wg.Go(func() {
 			time.Sleep(linkDelay)
-			if to.ctx != nil && to.ctx.Err() == nil {
-				fn(to)
+			m.lab.mu.Lock()
+			ctx, d := to.ctx, to.driver
+			m.lab.mu.Unlock()
+			if ctx != nil && ctx.Err() == nil {
+				fn(ctx, d)
 			}
 		})
 	}
@@ -221,17 +238,20 @@ func (s watched) SignSeal(h common.Hash) ([block.SealLength]byte, error) {
 }
 
 func (m *member) BroadcastBlock(b *block.Block, _ string) {
-	m.deliver(func(to *member) { to.receive(m, b) })
+	m.deliver(func(ctx context.Context, d *Driver) { m.push(ctx, d, b) })
 }
 
-// receive adds a block, asking the sender for ancestors that are missing.
-func (m *member) receive(from *member, b *block.Block) {
+// push adds a block to another node's driver, and the ancestors that it lacks.
+func (m *member) push(ctx context.Context, d *Driver, b *block.Block) {
+	m.lab.mu.Lock()
+	from := m.chain
+	m.lab.mu.Unlock()
 	branch := []*block.Block{b}
 	for len(branch) > 0 {
-		err := m.driver.AddBlock(m.ctx, branch[len(branch)-1])
+		err := d.AddBlock(ctx, branch[len(branch)-1])
 		switch {
 		case errors.Is(err, ErrUnknownParent):
-			p := from.chain.get(branch[len(branch)-1].Parent())
+			p := from.get(branch[len(branch)-1].Parent())
 			if p == nil {
 				return
 			}
@@ -240,7 +260,7 @@ func (m *member) receive(from *member, b *block.Block) {
 			branch = branch[:len(branch)-1]
 		default:
 			if !errors.Is(err, ErrBelowLIB) && !errors.Is(err, ErrStopped) && !errors.Is(err, context.Canceled) {
-				m.lab.t.Errorf("node %d refused block %d of node %d: %v", m.id, b.Number(), from.id, err)
+				m.lab.t.Errorf("block %d of node %d was refused: %v", b.Number(), m.id, err)
 			}
 			return
 		}
@@ -265,7 +285,7 @@ func (m *member) BroadcastVotes(vs []block.Vote) {
 	if mute {
 		return
 	}
-	m.deliver(func(to *member) { _ = to.driver.AddVotes(vs) })
+	m.deliver(func(_ context.Context, d *Driver) { _ = d.AddVotes(vs) })
 }
 
 var (
