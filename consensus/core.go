@@ -44,8 +44,8 @@ type core struct {
 }
 
 // openCore opens the vote log and restores the machine from it and the store.
-func openCore(d *Driver) (c *core, err error) {
-	c = &core{d: d, executor: &executor{d, make(chan work), make(chan outcome, 1)}, leaving: make(map[common.Hash]int), sigs: make(map[block.Link]block.BLSSignature)}
+func openCore(d *Driver) (_ *core, err error) {
+	c := &core{d: d, executor: &executor{d, make(chan work), make(chan outcome, 1)}, leaving: make(map[common.Hash]int), sigs: make(map[block.Link]block.BLSSignature)}
 	c.signer = newVoteSigner(d)
 	defer func() {
 		if err != nil {

