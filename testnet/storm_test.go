@@ -81,7 +81,7 @@ func exported(t *testing.T) (*Network, string) {
 }
 
 // emptyNode makes a folder that knows the network's genesis and nothing else.
-func emptyNode(t *testing.T, n *Network, set ...string) string {
+func emptyNode(t *testing.T, n *Network) string {
 	t.Helper()
 	dir := t.TempDir()
 	out, err := bornode(t, nil, "init", "--dir", dir, "--genesis", n.genesisFile())
@@ -140,7 +140,7 @@ func requireSameFile(t *testing.T, a, b string, what string, args ...any) {
 	for common < min(len(x), len(y)) && x[common] == y[common] {
 		common++
 	}
-	require.Greater(t, common, len(x)-2048, "exports differ at byte %d of %d: "+what, append([]any{common, len(x)}, args...)...)
+	require.Greater(t, common, len(x)-2048, "exports differ at byte %d of %d: %s", common, len(x), fmt.Sprintf(what, args...))
 }
 
 // kill -9 of a producer of a running network at the failpoints of its paths: it comes back by itself each time and
