@@ -35,12 +35,12 @@ var siblings = map[string][]string{
 	"transport/conformance": {"transport"},
 	"transport/tcp":         {"transport/link"},
 	"transport/mem":         {"transport/link"},
-	"blockstore":            {"blockstore/faultfs"},
+	"blockstore/faultfs":    {"blockstore"},
 	"consensus":             {"consensus/signer"},
 	"node":                  {"config"},
 	"testnet":               {"testnet/proxy", "testnet/load"},
 	"bench":                 {"testnet", "testnet/load"},
-	"cmd/bornode":           {"testnet", "testnet/load", "bench"},
+	"cmd/bornode":           {"testnet", "testnet/load", "testnet/proxy", "bench"},
 }
 
 // forbidden are imports that their level would allow: the upper parts know the transport interface, never a
