@@ -72,7 +72,11 @@ func exported(t *testing.T) (*Network, string) {
 	r, err := n.Load(t.Context(), LoadOptions{Kind: load.Contract, Rate: 100, Duration: 8 * time.Second, Follow: -1, Drain: patience})
 	require.NoError(t, err)
 	require.Zero(t, r.Missing)
-	finalAbove(t, n, 100, 0)
+	blocks := uint64(100)
+	if long() {
+		blocks = 300 // more than the state keeps in memory, so that an import flushes
+	}
+	finalAbove(t, n, blocks, 0)
 	require.NoError(t, n.Down(t.Context()))
 	file := filepath.Join(t.TempDir(), "blocks")
 	out, err := bornode(t, nil, "export", "--dir", n.Nodes[0].Dir, "--out", file)
@@ -104,7 +108,8 @@ func TestImportKilledAtFailpoints(t *testing.T) {
 	for _, name := range names {
 		for _, nth := range rounds {
 			dir := emptyNode(t, n) // a fresh one, so that first-time writes are met too
-			out, err := bornode(t, []string{fmt.Sprintf("BORNODE_FAILPOINT=%s:%d", name, nth)}, "import", "--dir", dir, "--in", file)
+			env := []string{"BORNODE_CHAIN_FLUSH_BLOCKS=128", fmt.Sprintf("BORNODE_FAILPOINT=%s:%d", name, nth)}
+			out, err := bornode(t, env, "import", "--dir", dir, "--in", file)
 			if err == nil { // not on this path
 				unreached = append(unreached, fmt.Sprint(name, ":", nth))
 				continue
