@@ -125,7 +125,7 @@ type Ready struct {
 	Tallies  []Tally       // verify and aggregate; answer each with Tallied
 	Head     common.Hash   // zero if unchanged; else the chain must make this branch the executed one
 	Final    *Final        // the LIB moved
-	Dropped  []common.Hash // blocks on losing branches, invalid or evicted: delete their bodies
+	Dropped  []common.Hash // blocks on losing branches, invalid or evicted: delete their bodies. One may enter again later
 	Evidence []Evidence    // provable guilt, verified
 	Resend   []block.Vote  // ours, signed before: broadcast again, newest first (LIB stuck, or a restart)
 	Alarm    time.Duration // next Tick wanted at this time since genesis; 0: none
