@@ -32,7 +32,7 @@ type Header struct {
 }
 
 // Point names the block.
-func (h *Header) Point() block.Point { return block.Point{Slot: h.Slot, Hash: h.Hash} }
+func (h Header) Point() block.Point { return block.Point{Slot: h.Slot, Hash: h.Hash} }
 
 // HeaderOf takes from a sealed header what the machine needs. The producer is the header's Coinbase; that the seal is
 // the producer's is for the caller to verify (Checks.Producer).
