@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -277,4 +278,13 @@ func (d *Driver) hinted(ctx context.Context, h common.Hash) {
 			_ = d.addCertificate(ctx, c)
 		}
 	}
+}
+
+// PeerSigner tells of a peer that proved in its handshake to sign for this account, since the given time. Of two
+// copies of a signer the one that was started later stops: Run ends with ErrSecondCopy. It does not wait.
+func (d *Driver) PeerSigner(account common.Address, started time.Time) {
+	if d.self == (common.Address{}) || account != d.self || started.After(d.start) {
+		return
+	}
+	d.second.Do(func() { close(d.copied) })
 }

@@ -23,6 +23,8 @@ var (
 	ErrFuture        = errors.New("ahead of the clock")                    // drop; it may come again later
 	ErrBelowLIB      = errors.New("not above the last irreversible block") // drop
 	ErrStopped       = errors.New("consensus driver has stopped")
+	// ErrSecondCopy ends Run: another node, started earlier, signs with the same key.
+	ErrSecondCopy = errors.New("another running node signs for this account and was started first")
 )
 
 // Chain is what the driver asks of package chain. CheckBody and Add are called from any goroutine; all others only

@@ -38,6 +38,7 @@ type core struct {
 	executed  Place                             // newest executed block that we know of
 	alarm     *time.Timer
 	answers   []chan struct{} // calls that wait for the end of this turn
+	safe      block.Point     // the justified block that the chain was told of
 	resumed   bool            // a head was set since the start
 	warned    bool            // stall was logged
 	fatal     error           // met while a call ran
@@ -160,6 +161,8 @@ func (c *core) loop(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-c.d.copied:
+			return fmt.Errorf("%w: %s: give each producer its own key, and stop one of the two", ErrSecondCopy, c.d.self)
 		case x := <-c.d.calls:
 			c.drain(x)
 		case <-c.alarm.C:

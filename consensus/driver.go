@@ -42,6 +42,8 @@ type Driver struct {
 		sync.Mutex
 		m map[common.Hash]chan struct{} // blocks on their way into the tree
 	}
+	copied  chan struct{} // closed when a copy of our signer was met that started first
+	second  sync.Once
 	running atomic.Bool
 	closed  sync.Once
 }
@@ -81,6 +83,7 @@ func Open(cfg Config, deps Deps) (*Driver, error) {
 		start:    deps.Now(),
 		calls:    make(chan *call, queueCalls),
 		done:     make(chan struct{}),
+		copied:   make(chan struct{}),
 		failed:   lru.NewCache[common.Hash, struct{}](cacheFailed),
 		badVotes: lru.NewCache[common.Hash, struct{}](cacheBadVotes),
 		hints:    lru.NewCache[common.Hash, hintedPair](maxHints),

@@ -3,6 +3,7 @@ package consensus
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -107,7 +108,7 @@ func TestCrashNeverSignsTwice(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			inBubble(t, 4, func(l *lab) {
 				l.start()
-				for n := range 4 {
+				for n := range crashes() {
 					disarm := failpoint.Arm(point, 3+5*n, runtime.Goexit)
 					died := -1
 					for range 100 {
@@ -135,6 +136,14 @@ func TestCrashNeverSignsTwice(t *testing.T) {
 			})
 		})
 	}
+}
+
+// crashes is how often each fail point kills a node.
+func crashes() int {
+	if os.Getenv("BORNODE_LONG") != "" {
+		return 12
+	}
+	return 2
 }
 
 // dead reports whether the node ended by itself.
@@ -258,6 +267,24 @@ func TestDoubleStart(t *testing.T) {
 		d, err := Open(cfg, deps)
 		require.NoError(t, err)
 		require.NoError(t, d.Close())
+	})
+}
+
+func TestTheLaterOfTwoCopiesStops(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(3)
+		m := l.nodes[0]
+		since := m.driver.Status().Started
+		m.driver.PeerSigner(l.signers[1].Account(), since.Add(-time.Hour))
+		m.driver.PeerSigner(l.signers[0].Account(), since.Add(time.Hour))
+		l.slots(1)
+		require.False(t, m.dead())
+		m.driver.PeerSigner(l.signers[0].Account(), since.Add(-time.Hour))
+		l.slots(1)
+		require.True(t, m.dead())
+		require.ErrorIs(t, m.err, ErrSecondCopy)
+		m.err = nil
 	})
 }
 

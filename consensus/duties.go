@@ -112,13 +112,14 @@ func (c *core) move(head common.Hash, f *dpos.Final) error {
 	if f != nil && imp != nil {
 		c.importing = nil
 		imp.fin = c.final(f)
+		imp.blocks = imp.blocks[len(imp.blocks)-len(f.Hashes):] // LIB may have moved since the range was cut
 		c.work.addImport(imp)
 	}
 	if head != (common.Hash{}) {
 		c.work.addHead(head)
-		if j := c.machine.Justified(); j.Hash != (common.Hash{}) {
-			c.work.safe = j.Hash
-		}
+	}
+	if j := c.machine.Justified(); j != c.safe {
+		c.safe, c.work.safe = j, j.Hash
 	}
 	if f == nil {
 		return nil

@@ -39,6 +39,7 @@ type lab struct {
 	mu    sync.Mutex
 	cut   map[int]bool
 	mute  bool                   // votes are lost
+	slot  map[common.Hash]uint64 // of every block built
 	seals map[string]common.Hash // producer and slot -> block
 	votes map[string]block.Link  // voter, kind, target slot -> link
 	tap   func(v block.Vote)     // sees every vote sent
@@ -63,7 +64,7 @@ func inBubble(t *testing.T, producers int, fn func(l *lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{
 			t: t, dir: dir, signers: signers, schedule: schedule, genesis: common.HexToHash("0x9e"),
-			cut: make(map[int]bool), seals: make(map[string]common.Hash), votes: make(map[string]block.Link),
+			cut: make(map[int]bool), slot: make(map[common.Hash]uint64), seals: make(map[string]common.Hash), votes: make(map[string]block.Link),
 			params: block.Parameters{
 				ChainID: 7, GenesisTime: uint64(time.Now().Unix()) + 1, SlotMillis: uint64(slotTime.Milliseconds()), TurnSlots: 2,
 				EpochBlocks: 1 << 30, MaxReversible: 3600, MinProducers: 1, MaxBlockBytes: 4 << 20, GasLimit: 1000,
@@ -93,7 +94,7 @@ func (m *member) deps() (Config, Deps) {
 		OnBadVotes: func(v []block.Vote) { m.bad = append(m.bad, v...) },
 	}
 	if m.id < len(m.lab.signers) {
-		d.Signer = m.lab.signers[m.id]
+		d.Signer = watched{m.lab.signers[m.id], m.lab}
 	}
 	return cfg, d
 }
@@ -104,6 +105,11 @@ func (m *member) start(tweak func(*Config, *Deps)) {
 	old := m.chain
 	m.chain = newFakeChain(l.params, l.genesis, l.schedule, old.disk) // what was executed is in memory only
 	m.chain.spoil, m.chain.txs = old.spoil, old.txs
+	m.chain.onBuild = func(b *block.Block) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.slot[b.Hash()] = b.Slot()
+	}
 	for _, b := range m.chain.final {
 		m.chain.executed[b.Hash()] = true
 	}
@@ -196,16 +202,25 @@ func (m *member) deliver(fn func(to *member)) {
 	}
 }
 
-func (m *member) BroadcastBlock(b *block.Block, _ string) {
-	l := m.lab
+// watched is a signer whose seals the lab sees, also those that never leave.
+type watched struct {
+	*signer.Local
+	lab *lab
+}
+
+func (s watched) SignSeal(h common.Hash) ([block.SealLength]byte, error) {
+	l := s.lab
 	l.mu.Lock()
-	key := fmt.Sprintf("%s %d", b.Header.Coinbase, b.Slot())
-	old, ok := l.seals[key]
-	l.seals[key] = b.Hash()
-	l.mu.Unlock()
-	if ok && old != b.Hash() {
-		l.t.Errorf("producer %s sealed two blocks of slot %d", b.Header.Coinbase, b.Slot())
+	defer l.mu.Unlock()
+	key := fmt.Sprintf("%s %d", s.Account(), l.slot[h])
+	if old, ok := l.seals[key]; ok && old != h {
+		l.t.Errorf("producer %s sealed two blocks of slot %d", s.Account(), l.slot[h])
 	}
+	l.seals[key] = h
+	return s.Local.SignSeal(h)
+}
+
+func (m *member) BroadcastBlock(b *block.Block, _ string) {
 	m.deliver(func(to *member) { to.receive(m, b) })
 }
 

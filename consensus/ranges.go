@@ -42,6 +42,9 @@ func (d *Driver) AddRange(ctx context.Context, blocks []*block.Block, mode Mode)
 	}
 	if onLIB {
 		n, err := d.certified(ctx, blocks, mode)
+		if errors.Is(err, ErrBelowLIB) && d.Status().LIB.Height >= blocks[0].Number() {
+			return d.applied(0, len(blocks)), nil // live blocks moved LIB into the range: let the caller cut it anew
+		}
 		if n > 0 || err != nil {
 			return d.applied(0, len(blocks)-n), err
 		}
