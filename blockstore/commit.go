@@ -257,6 +257,11 @@ func (s *Store) persistRecords(st *stage) error {
 	if err := s.w.writeIndex(s.fs, entries); err != nil {
 		return err
 	}
+	if st.sealed > 0 { // Open completes the index of the active segment only
+		if err := s.w.flushIndex(); err != nil {
+			return err
+		}
+	}
 	s.metrics.appended.Add(float64(size))
 	if err := s.derived.Write(hashes, nil); err != nil {
 		return fmt.Errorf("write to %s: %w", derivedDir, err)

@@ -39,7 +39,6 @@ func Open(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Store, error
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
-	s.rev = make(map[common.Hash]*reversible)
 	if err := s.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())
 	}
@@ -65,13 +64,13 @@ func (s *Store) open() (err error) {
 			return err
 		}
 	}
-	if s.meta, err = s.openMeta(); err != nil {
+	if err := s.openMeta(); err != nil {
 		return err
 	}
 	if s.derived, err = s.openDerived(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{s.loadLIB, s.loadReversible, s.trim, s.openActive, s.checkActiveIndex, s.fillHashIndex} {
+	for _, step := range []func() error{s.trim, s.openActive, s.checkActiveIndex, s.fillHashIndex} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -79,24 +78,42 @@ func (s *Store) open() (err error) {
 	return nil
 }
 
-func (s *Store) openMeta() (*leveldb.DB, error) {
+// openMeta opens the primary database and reads the state from it. If it is damaged it is rebuilt from its tables:
+// what is lost then shows as missing reversible blocks or a lower LIB, both of which come again from peers.
+func (s *Store) openMeta() error {
 	stor, err := newLevelStorage(s.fs, metaDir, s.gate)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	o := &opt.Options{
 		WriteBuffer: s.cfg.MetaBuffer, BlockCacheCapacity: 4 << 20, OpenFilesCacheCapacity: 64,
 		DisableLargeBatchTransaction: true, DisableSeeksCompaction: true,
 	}
-	db, err := leveldb.Open(stor, o)
+	if s.meta, err = leveldb.Open(stor, o); err == nil {
+		err = s.load(false)
+	}
 	if lerrors.IsCorrupted(err) {
 		s.log.Warn("the database of reversible blocks is damaged; recovering what its tables hold", zap.Error(err))
-		db, err = leveldb.Recover(stor, o)
+		if s.meta != nil {
+			_ = s.meta.Close() // its contents are read again below
+		}
+		if s.meta, err = leveldb.Recover(stor, o); err == nil {
+			err = s.load(true)
+		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open database %s: %w", metaDir, err)
+		return fmt.Errorf("open database %s: %w", metaDir, err)
 	}
-	return db, nil
+	return nil
+}
+
+// load reads the state; recovered says that the database may have lost entries.
+func (s *Store) load(recovered bool) error {
+	s.state = state{rev: make(map[common.Hash]*reversible)}
+	if err := s.loadLIB(recovered); err != nil {
+		return err
+	}
+	return s.loadReversible()
 }
 
 // openDerived starts the derived database anew if it is damaged: all it holds can be made again.
@@ -137,12 +154,12 @@ func (s *Store) removeAll(dir string) error {
 	return nil
 }
 
-func (s *Store) loadLIB() (err error) {
+func (s *Store) loadLIB(recovered bool) (err error) {
 	if s.has, err = getRLP(s.meta, keyLIB, &s.lib); err != nil {
 		return err
 	}
 	if !s.has {
-		return s.checkNew()
+		return s.checkNew(recovered)
 	}
 	if s.root, err = get(s.meta, []byte(keyRoot)); err != nil {
 		return err
@@ -172,12 +189,12 @@ func sealedSegment(n uint32, m segmentMeta) Segment {
 
 // checkNew tells a store that never had a LIB from one whose database was lost: segments of the latter are history
 // that must not be removed.
-func (s *Store) checkNew() error {
+func (s *Store) checkNew(recovered bool) error {
 	v, err := get(s.meta, []byte(keyFormat))
-	if err != nil || string(v) == format {
+	if err != nil || string(v) == format && !recovered {
 		return err
 	}
-	if v != nil {
+	if v != nil && string(v) != format {
 		return fmt.Errorf("the store has format %q, this program knows %q; use the program that wrote it", v, format)
 	}
 	names, err := s.fs.List(segmentDir)
@@ -314,48 +331,65 @@ func (s *Store) checkActiveIndex() error {
 		return nil
 	}
 	seg := s.activeSegment()
-	bad := uint64(0)
-	off := int64(segmentHeaderBytes)
+	made := 0
+	off := int64(segmentHeaderBytes) // of the next record, 0 if unknown
 	for h := seg.First; h <= seg.Last; h++ {
 		e, err := s.readEntry(h)
-		if err == nil && e.Segment == seg.Number && int64(e.Offset) == off { //nolint:gosec // bounded
-			off = e.end()
-			continue
+		if err != nil || e.Segment != seg.Number || off != 0 && int64(e.Offset) != off { //nolint:gosec // bounded
+			if e, err = s.entryFromSegment(seg, h, off); err != nil {
+				s.log.Error("no index entry for a damaged block", zap.Uint64("height", h), zap.Error(err))
+				off = 0
+				continue
+			}
+			if err := s.w.writeIndex(s.fs, []IndexEntry{e}); err != nil {
+				return err
+			}
+			made++
 		}
-		if e, err = s.entryFromSegment(seg, h, off); err != nil {
-			s.log.Error("no index entry for a damaged record", zap.Uint64("height", h), zap.Error(err))
-			return s.w.flushIndex()
-		}
-		if err := s.w.writeIndex(s.fs, []IndexEntry{e}); err != nil {
-			return err
-		}
-		bad++
 		off = e.end()
 	}
-	if bad > 0 {
-		s.log.Info("completed the height index from the active segment", zap.Uint64("entries", bad), zap.Uint64("height", seg.Last))
+	if made > 0 {
+		s.log.Info("completed the height index from the active segment", zap.Int("entries", made), zap.Uint64("height", seg.Last))
 	}
 	return s.w.flushIndex()
 }
 
-// entryFromSegment makes the index entry of a height from the record that lies at off.
+// entryFromSegment makes the index entry of a height from the record that lies at off, if that record is sound: a
+// damaged one could name a wrong hash.
 func (s *Store) entryFromSegment(seg Segment, height uint64, off int64) (IndexEntry, error) {
+	if off == 0 {
+		return IndexEntry{}, errors.New("neither the index nor the block before it says where it lies")
+	}
+	h, err := s.recordHeaderAt(seg, height, off)
+	if err != nil {
+		return IndexEntry{}, err
+	}
+	rec := make([]byte, recordHeaderBytes+int(h.length))
+	if err := s.files.readAt(seg.Name, rec, off); err != nil {
+		return IndexEntry{}, err
+	}
+	if h, _, err = decodeRecord(rec); err != nil {
+		return IndexEntry{}, err
+	}
+	return IndexEntry{Height: height, Hash: h.hash, Segment: seg.Number, Length: h.length, Offset: uint64(off), Generation: s.Generation()}, nil //nolint:gosec // not negative
+}
+
+// recordHeaderAt reads the head of the record of a height, whose length is plausible but not checked by its checksum.
+func (s *Store) recordHeaderAt(seg Segment, height uint64, off int64) (recordHeader, error) {
 	var b [recordHeaderBytes]byte
 	if err := s.files.readAt(seg.Name, b[:], off); err != nil {
-		return IndexEntry{}, ErrCorrupt{height, err}
+		return recordHeader{}, err
 	}
 	h, err := decodeRecordHeader(b[:])
-	if err == nil && h.height != height {
-		err = fmt.Errorf("the record at %d of %s is that of block %d", off, seg.Name, h.height)
+	switch {
+	case err != nil:
+		return h, err
+	case h.height != height:
+		return h, fmt.Errorf("the record at %d of %s is that of block %d", off, seg.Name, h.height)
+	case off+recordHeaderBytes+int64(h.length) > seg.Size:
+		return h, fmt.Errorf("the record at %d reaches beyond the end of %s", off, seg.Name)
 	}
-	e := IndexEntry{Height: height, Hash: h.hash, Segment: seg.Number, Length: h.length, Offset: uint64(off), Generation: s.lib.Generation} //nolint:gosec // not negative
-	if err == nil && e.end() > seg.Size {
-		err = fmt.Errorf("the record at %d of %s reaches beyond its end", off, seg.Name)
-	}
-	if err != nil {
-		return IndexEntry{}, ErrCorrupt{height, err}
-	}
-	return e, nil
+	return h, nil
 }
 
 // fillHashIndex completes hash -> height from the height index, from where the last sync of the derived database is

@@ -84,7 +84,7 @@ func (w *writer) syncSegment() error {
 
 func (w *writer) sealAndCreate(fs FS, number uint32, first uint64) error {
 	if w.seg != nil {
-		if err := errors.Join(w.syncSegment(), w.flushIndex(), w.seg.Close()); err != nil {
+		if err := errors.Join(w.syncSegment(), w.seg.Close()); err != nil {
 			return err
 		}
 		w.seg = nil
@@ -116,7 +116,7 @@ func (w *writer) create(fs FS, number uint32, first uint64) error {
 }
 
 // writeIndex writes entries at their places. It does not sync: Open completes the index from the active segment. An
-// index file that is left is synced, and so is the current one when a segment is sealed.
+// index file that is left is synced, and the caller syncs the current one when a segment was sealed.
 func (w *writer) writeIndex(fs FS, entries []IndexEntry) error {
 	for i := 0; i < len(entries); {
 		name := indexName(entries[i].Height)
