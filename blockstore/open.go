@@ -331,48 +331,65 @@ func (s *Store) checkActiveIndex() error {
 		return nil
 	}
 	seg := s.activeSegment()
-	bad := uint64(0)
-	off := int64(segmentHeaderBytes)
+	made := 0
+	off := int64(segmentHeaderBytes) // of the next record, 0 if unknown
 	for h := seg.First; h <= seg.Last; h++ {
 		e, err := s.readEntry(h)
-		if err == nil && e.Segment == seg.Number && int64(e.Offset) == off { //nolint:gosec // bounded
-			off = e.end()
-			continue
+		if err != nil || e.Segment != seg.Number || off != 0 && int64(e.Offset) != off { //nolint:gosec // bounded
+			if e, err = s.entryFromSegment(seg, h, off); err != nil {
+				s.log.Error("no index entry for a damaged block", zap.Uint64("height", h), zap.Error(err))
+				off = 0
+				continue
+			}
+			if err := s.w.writeIndex(s.fs, []IndexEntry{e}); err != nil {
+				return err
+			}
+			made++
 		}
-		if e, err = s.entryFromSegment(seg, h, off); err != nil {
-			s.log.Error("no index entry for a damaged record", zap.Uint64("height", h), zap.Error(err))
-			return s.w.flushIndex()
-		}
-		if err := s.w.writeIndex(s.fs, []IndexEntry{e}); err != nil {
-			return err
-		}
-		bad++
 		off = e.end()
 	}
-	if bad > 0 {
-		s.log.Info("completed the height index from the active segment", zap.Uint64("entries", bad), zap.Uint64("height", seg.Last))
+	if made > 0 {
+		s.log.Info("completed the height index from the active segment", zap.Int("entries", made), zap.Uint64("height", seg.Last))
 	}
 	return s.w.flushIndex()
 }
 
-// entryFromSegment makes the index entry of a height from the record that lies at off.
+// entryFromSegment makes the index entry of a height from the record that lies at off, if that record is sound: a
+// damaged one could name a wrong hash.
 func (s *Store) entryFromSegment(seg Segment, height uint64, off int64) (IndexEntry, error) {
+	if off == 0 {
+		return IndexEntry{}, errors.New("neither the index nor the block before it says where it lies")
+	}
+	h, err := s.recordHeaderAt(seg, height, off)
+	if err != nil {
+		return IndexEntry{}, err
+	}
+	rec := make([]byte, recordHeaderBytes+int(h.length))
+	if err := s.files.readAt(seg.Name, rec, off); err != nil {
+		return IndexEntry{}, err
+	}
+	if h, _, err = decodeRecord(rec); err != nil {
+		return IndexEntry{}, err
+	}
+	return IndexEntry{Height: height, Hash: h.hash, Segment: seg.Number, Length: h.length, Offset: uint64(off), Generation: s.Generation()}, nil //nolint:gosec // not negative
+}
+
+// recordHeaderAt reads the head of the record of a height, whose length is plausible but not checked by its checksum.
+func (s *Store) recordHeaderAt(seg Segment, height uint64, off int64) (recordHeader, error) {
 	var b [recordHeaderBytes]byte
 	if err := s.files.readAt(seg.Name, b[:], off); err != nil {
-		return IndexEntry{}, ErrCorrupt{height, err}
+		return recordHeader{}, err
 	}
 	h, err := decodeRecordHeader(b[:])
-	if err == nil && h.height != height {
-		err = fmt.Errorf("the record at %d of %s is that of block %d", off, seg.Name, h.height)
+	switch {
+	case err != nil:
+		return h, err
+	case h.height != height:
+		return h, fmt.Errorf("the record at %d of %s is that of block %d", off, seg.Name, h.height)
+	case off+recordHeaderBytes+int64(h.length) > seg.Size:
+		return h, fmt.Errorf("the record at %d reaches beyond the end of %s", off, seg.Name)
 	}
-	e := IndexEntry{Height: height, Hash: h.hash, Segment: seg.Number, Length: h.length, Offset: uint64(off), Generation: s.lib.Generation} //nolint:gosec // not negative
-	if err == nil && e.end() > seg.Size {
-		err = fmt.Errorf("the record at %d of %s reaches beyond its end", off, seg.Name)
-	}
-	if err != nil {
-		return IndexEntry{}, ErrCorrupt{height, err}
-	}
-	return e, nil
+	return h, nil
 }
 
 // fillHashIndex completes hash -> height from the height index, from where the last sync of the derived database is
