@@ -18,6 +18,9 @@ const (
 	derivedDir = "derived"
 	lockName   = "LOCK"
 
+	lostSuffix  = ".lost"   // of segments put aside
+	rebuildMark = "REBUILD" // in derivedDir: its database is damaged; sorts behind all other names there
+
 	indexFileEntries = 1 << 16 // entries of one index file: 4 MiB
 )
 
