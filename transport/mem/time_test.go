@@ -54,7 +54,7 @@ func recv(t *testing.T, l transport.Link) string {
 func TestHeartbeatsKeepAnIdleLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := connected(t, link.DefaultConfig())
-		time.Sleep(time.Hour) // virtual
+		<-time.After(time.Hour) // virtual
 		require.NoError(t, w.la.Err())
 		s := w.la.Stats()
 		require.Zero(t, s.Reconnects)
@@ -68,7 +68,7 @@ func TestRoundTripIsMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := connected(t, link.DefaultConfig())
 		w.SetFaults("a", "b", mem.Faults{Latency: 40 * time.Millisecond})
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		require.Equal(t, 80*time.Millisecond, w.la.Stats().RoundTrip)
 		t0 := time.Now()
 		send(t, w.la, "x")
@@ -105,7 +105,7 @@ func TestSilenceThenResume(t *testing.T) {
 		w := connected(t, cfg)
 		w.SetFaults("a", "b", mem.Faults{Silent: true})
 		send(t, w.la, "one")
-		time.Sleep(cfg.IdleTimeout + cfg.Heartbeat + time.Second) // the connection is given up, the links are not
+		<-time.After(cfg.IdleTimeout + cfg.Heartbeat + time.Second) // the connection is given up, the links are not
 		require.NoError(t, w.la.Err())
 		w.SetFaults("a", "b", mem.Faults{})
 		send(t, w.lb, "two")
@@ -122,10 +122,10 @@ func TestResumeTimeout(t *testing.T) {
 		w := connected(t, cfg)
 		w.SetFaults("a", "b", mem.Faults{Refuse: true})
 		require.Equal(t, 1, w.Reset("a", "b"))
-		time.Sleep(cfg.ResumeTimeout - time.Millisecond)
+		<-time.After(cfg.ResumeTimeout - time.Millisecond)
 		synctest.Wait()
 		require.NoError(t, w.la.Err())
-		time.Sleep(2 * time.Millisecond)
+		<-time.After(2 * time.Millisecond)
 		synctest.Wait()
 		require.ErrorIs(t, w.la.Err(), transport.ErrTimeout)
 		require.ErrorIs(t, w.lb.Err(), transport.ErrTimeout)
@@ -150,7 +150,7 @@ func TestBackOff(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, a.Dial(context.Background(), mem.Addr("b")))
-		time.Sleep(10 * time.Minute)
+		<-time.After(10 * time.Minute)
 		synctest.Wait()
 		require.Greater(t, attempts, 60)
 		require.Less(t, attempts, 150, "about one attempt per BackoffMax")
