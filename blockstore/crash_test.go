@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -175,6 +176,13 @@ func (r *runner) check(disk *faultfs.Disk, acked int, small bool, what string) i
 	s, err := blockstore.Open(crashConfig(disk, small), nil, nil)
 	require.NoError(r.t, err, what)
 	defer s.Close()
+	for _, seg := range s.Segments() {
+		f, err := disk.Open(seg.Name, os.O_RDONLY)
+		require.NoError(r.t, err, what)
+		size, err := f.Size()
+		require.NoError(r.t, err, what)
+		require.Equal(r.t, seg.Size, size, "%s: %s", what, seg.Name)
+	}
 	got, err := viewOf(s)
 	require.NoError(r.t, err, what)
 	n := acked
@@ -270,24 +278,25 @@ func TestFailedChange(t *testing.T) {
 		for i, cause := range []error{syscall.EIO, syscall.ENOSPC} {
 			for at := 1 + i; ; at += stride {
 				r, disk := newRunner(t), faultfs.New()
-				hit := false
-				var kind faultfs.Kind
+				var hit atomic.Bool
+				var kind atomic.Uint32
 				disk.SetPlan(func(c faultfs.Change) faultfs.Verdict {
 					if c.Number != at {
 						return faultfs.Verdict{}
 					}
-					hit, kind = true, c.Kind
+					kind.Store(uint32(c.Kind))
+					hit.Store(true)
 					return faultfs.Verdict{Err: cause, Short: at % 40}
 				}, 0)
 				what := fmt.Sprintf("%v at change %d, small buffers %v", cause, at, small)
-				err := r.runFailing(disk, small, cause, what)
-				left, crashed := disk.Copy(), disk.Crash(uint64(at))
+				err := r.runFailing(disk, small, cause, func() faultfs.Kind { return faultfs.Kind(kind.Load()) }, what) //nolint:gosec // a Kind
 				disk.SetPlan(nil, 0)
-				if !hit {
+				left, crashed := disk.Copy(), disk.Crash(uint64(at)) //nolint:gosec // positive
+				if !hit.Load() {
 					require.NoError(t, err)
 					break
 				}
-				if err != nil && kind != faultfs.Remove {
+				if err != nil && faultfs.Kind(kind.Load()) != faultfs.Remove { //nolint:gosec // a Kind
 					require.ErrorIs(t, err, cause, what)
 				}
 				n := r.check(left, r.done(), small, what+", killed")
@@ -299,7 +308,7 @@ func TestFailedChange(t *testing.T) {
 }
 
 // runFailing runs the script to the first error and checks how the failed store behaves.
-func (r *runner) runFailing(disk *faultfs.Disk, small bool, cause error, what string) error {
+func (r *runner) runFailing(disk *faultfs.Disk, small bool, cause error, kind func() faultfs.Kind, what string) error {
 	s, err := blockstore.Open(crashConfig(disk, small), nil, nil)
 	if err != nil {
 		return err
@@ -311,9 +320,11 @@ func (r *runner) runFailing(disk *faultfs.Disk, small bool, cause error, what st
 			r.acked = n + 1
 			continue
 		}
-		if s.Failed() == nil { // a file could not be removed: nothing is lost
+		if kind() == faultfs.Remove { // nothing is lost
+			require.ErrorIs(r.t, err, cause, what)
 			return err
 		}
+		require.Error(r.t, s.Failed(), what)
 		for _, later := range []error{err, s.Failed(), s.PutMeta("x", nil, true), s.PutMeta("x", nil, false), s.PutReversible(r.chain[:1]), s.Finalize(final(r.chain[0])), s.AppendFinal(r.chain[:1], final(r.chain[0])), s.PutReceipts(common.Hash{}, 0, nil), s.SyncDerived()} {
 			require.ErrorIs(r.t, later, blockstore.ErrFailed, what)
 			require.ErrorIs(r.t, later, cause, what)
@@ -421,6 +432,50 @@ func TestCrashUnderConcurrentPuts(t *testing.T) {
 			delete(acked, b.Hash())
 		}
 		require.Empty(t, acked, "seed %d: acknowledged, then lost", seed)
+		require.NoError(t, after.Close())
+	}
+}
+
+// TestLosersLeftBehindAreDroppedAtOpen: a branch that no commit dropped cannot be built on any more.
+func TestLosersLeftBehindAreDroppedAtOpen(t *testing.T) {
+	disk := faultfs.New()
+	s := open(t, disk)
+	chain := line(nil, 5, 1, 1, 40)
+	fork := line(chain[1], 4, 2, 1, 40)
+	require.NoError(t, s.AppendFinal(chain[:2], final(chain[:2]...)))
+	require.NoError(t, s.PutReversible(append(chain[2:], fork...)))
+	require.NoError(t, s.Finalize(final(chain[2]))) // names no losers
+	got, err := s.Reversible()
+	require.NoError(t, err)
+	require.Len(t, got, 6)
+	s = reopen(t, s, disk)
+	got, err = s.Reversible()
+	require.NoError(t, err)
+	require.Equal(t, set(chain[3:]...), set(got...))
+	require.NoError(t, s.Finalize(final(chain[3:]...)))
+}
+
+// TestSyncDerivedCoversEarlierJournals: goleveldb goes on with a new journal when its buffer is full; what lies in the
+// old one must be durable too.
+func TestSyncDerivedCoversEarlierJournals(t *testing.T) {
+	disk := faultfs.New()
+	s, err := blockstore.Open(crashConfig(disk, true), nil, nil)
+	require.NoError(t, err)
+	defer s.Close()
+	chain := line(nil, 80, 1, 8, 40)
+	require.NoError(t, s.AppendFinal(chain, final(chain...)))
+	for i, b := range chain {
+		require.NoError(t, s.PutReceipts(b.Hash(), b.Number(), receiptsOf(b)))
+		if i%8 != 7 {
+			continue
+		}
+		require.NoError(t, s.SyncDerived())
+		after, err := blockstore.Open(crashConfig(disk.Crash(0), false), nil, nil)
+		require.NoError(t, err)
+		for _, b := range chain[:i+1] {
+			_, err := after.Receipts(b.Hash())
+			require.NoError(t, err)
+		}
 		require.NoError(t, after.Close())
 	}
 }

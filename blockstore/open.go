@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/lru"
@@ -15,6 +16,7 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/filter"
 	"github.com/syndtr/goleveldb/leveldb/iterator"
 	"github.com/syndtr/goleveldb/leveldb/opt"
+	"github.com/syndtr/goleveldb/leveldb/storage"
 	"github.com/syndtr/goleveldb/leveldb/util"
 	"go.uber.org/zap"
 
@@ -70,12 +72,20 @@ func (s *Store) open() (err error) {
 	if s.derived, err = s.openDerived(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{s.trim, s.openActive, s.checkActiveIndex, s.fillHashIndex} {
+	for _, step := range []func() error{s.trim, s.openActive, s.checkActiveIndex} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return nil
+	err = s.fillHashIndex()
+	if lerrors.IsCorrupted(err) && s.gate.check() == nil { // marked to be made anew
+		_ = s.derived.Close() // says again that it is damaged
+		s.derived = nil
+		if s.derived, err = s.openDerived(); err == nil {
+			err = s.fillHashIndex()
+		}
+	}
+	return err
 }
 
 // openMeta opens the primary database and reads the state from it. If it is damaged it is rebuilt from its tables:
@@ -127,7 +137,16 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 		CompactionTableSize: 8 << 20, CompactionTotalSize: 64 << 20, Filter: filter.NewBloomFilter(10),
 		DisableLargeBatchTransaction: true, DisableSeeksCompaction: true,
 	}
-	db, err := leveldb.Open(stor, o)
+	names, err := s.fs.List(derivedDir)
+	if err != nil {
+		return nil, err
+	}
+	var db *leveldb.DB
+	if slices.Contains(names, rebuildMark) {
+		err = lerrors.NewErrCorrupted(storage.FileDesc{}, errors.New("a table was found damaged"))
+	} else {
+		db, err = leveldb.Open(stor, o)
+	}
 	if lerrors.IsCorrupted(err) {
 		s.log.Warn("the database of derived data is damaged; starting it anew, receipts come back by executing again", zap.Error(err))
 		if err := s.removeAll(derivedDir); err != nil {
@@ -141,6 +160,18 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 	return db, nil
 }
 
+// derivedError marks the derived database to be started anew at the next Open if err says that it is damaged.
+func (s *Store) derivedError(err error) error {
+	if lerrors.IsCorrupted(err) {
+		s.log.Error("the database of derived data is damaged; restart the node to make it anew", zap.Error(err))
+		if f, markErr := s.fs.Open(derivedDir+"/"+rebuildMark, os.O_RDWR|os.O_CREATE); markErr == nil {
+			_ = errors.Join(f.Close(), s.fs.SyncDir(derivedDir)) // without the mark the damage is met again
+		}
+	}
+	return err
+}
+
+// removeAll empties a directory; rebuildMark goes last, since names come in order.
 func (s *Store) removeAll(dir string) error {
 	names, err := s.fs.List(dir)
 	if err != nil {
@@ -263,11 +294,20 @@ func (s *Store) trim() error {
 		keep[seg.Number] = true
 	}
 	for _, base := range names {
-		if n, ok := parseSegmentName(base); ok && !keep[n] {
+		n, ok := parseSegmentName(base)
+		if !ok || keep[n] {
+			continue
+		}
+		name := segmentDir + "/" + base
+		if s.has {
 			s.log.Info("removing a segment that holds no irreversible block", zap.Uint32("segment", n))
-			if err := s.fs.Remove(segmentDir + "/" + base); err != nil {
-				return err
-			}
+			err = s.fs.Remove(name)
+		} else { // a first commit that did not end; should the LIB have been lost instead, this is history
+			s.log.Warn("putting aside a segment of a store without a last irreversible block", zap.String("file", name+lostSuffix))
+			err = s.fs.Rename(name, name+lostSuffix)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if names, err = s.fs.List(indexDir); err != nil {
@@ -331,48 +371,65 @@ func (s *Store) checkActiveIndex() error {
 		return nil
 	}
 	seg := s.activeSegment()
-	bad := uint64(0)
-	off := int64(segmentHeaderBytes)
+	made := 0
+	off := int64(segmentHeaderBytes) // of the next record, 0 if unknown
 	for h := seg.First; h <= seg.Last; h++ {
 		e, err := s.readEntry(h)
-		if err == nil && e.Segment == seg.Number && int64(e.Offset) == off { //nolint:gosec // bounded
-			off = e.end()
-			continue
+		if err != nil || e.Segment != seg.Number || off != 0 && int64(e.Offset) != off { //nolint:gosec // bounded
+			if e, err = s.entryFromSegment(seg, h, off); err != nil {
+				s.log.Error("no index entry for a damaged block", zap.Uint64("height", h), zap.Error(err))
+				off = 0
+				continue
+			}
+			if err := s.w.writeIndex(s.fs, []IndexEntry{e}); err != nil {
+				return err
+			}
+			made++
 		}
-		if e, err = s.entryFromSegment(seg, h, off); err != nil {
-			s.log.Error("no index entry for a damaged record", zap.Uint64("height", h), zap.Error(err))
-			return s.w.flushIndex()
-		}
-		if err := s.w.writeIndex(s.fs, []IndexEntry{e}); err != nil {
-			return err
-		}
-		bad++
 		off = e.end()
 	}
-	if bad > 0 {
-		s.log.Info("completed the height index from the active segment", zap.Uint64("entries", bad), zap.Uint64("height", seg.Last))
+	if made > 0 {
+		s.log.Info("completed the height index from the active segment", zap.Int("entries", made), zap.Uint64("height", seg.Last))
 	}
 	return s.w.flushIndex()
 }
 
-// entryFromSegment makes the index entry of a height from the record that lies at off.
+// entryFromSegment makes the index entry of a height from the record that lies at off, if that record is sound: a
+// damaged one could name a wrong hash.
 func (s *Store) entryFromSegment(seg Segment, height uint64, off int64) (IndexEntry, error) {
+	if off == 0 {
+		return IndexEntry{}, errors.New("neither the index nor the block before it says where it lies")
+	}
+	h, err := s.recordHeaderAt(seg, height, off)
+	if err != nil {
+		return IndexEntry{}, err
+	}
+	rec := make([]byte, recordHeaderBytes+int(h.length))
+	if err := s.files.readAt(seg.Name, rec, off); err != nil {
+		return IndexEntry{}, err
+	}
+	if h, _, err = decodeRecord(rec); err != nil {
+		return IndexEntry{}, err
+	}
+	return IndexEntry{Height: height, Hash: h.hash, Segment: seg.Number, Length: h.length, Offset: uint64(off), Generation: s.Generation()}, nil //nolint:gosec // not negative
+}
+
+// recordHeaderAt reads the head of the record of a height, whose length is plausible but not checked by its checksum.
+func (s *Store) recordHeaderAt(seg Segment, height uint64, off int64) (recordHeader, error) {
 	var b [recordHeaderBytes]byte
 	if err := s.files.readAt(seg.Name, b[:], off); err != nil {
-		return IndexEntry{}, ErrCorrupt{height, err}
+		return recordHeader{}, err
 	}
 	h, err := decodeRecordHeader(b[:])
-	if err == nil && h.height != height {
-		err = fmt.Errorf("the record at %d of %s is that of block %d", off, seg.Name, h.height)
+	switch {
+	case err != nil:
+		return h, err
+	case h.height != height:
+		return h, fmt.Errorf("the record at %d of %s is that of block %d", off, seg.Name, h.height)
+	case off+recordHeaderBytes+int64(h.length) > seg.Size:
+		return h, fmt.Errorf("the record at %d reaches beyond the end of %s", off, seg.Name)
 	}
-	e := IndexEntry{Height: height, Hash: h.hash, Segment: seg.Number, Length: h.length, Offset: uint64(off), Generation: s.lib.Generation} //nolint:gosec // not negative
-	if err == nil && e.end() > seg.Size {
-		err = fmt.Errorf("the record at %d of %s reaches beyond its end", off, seg.Name)
-	}
-	if err != nil {
-		return IndexEntry{}, ErrCorrupt{height, err}
-	}
-	return e, nil
+	return h, nil
 }
 
 // fillHashIndex completes hash -> height from the height index, from where the last sync of the derived database is
@@ -384,7 +441,7 @@ func (s *Store) fillHashIndex() error {
 	from := s.lib.First
 	v, err := get(s.derived, []byte(keyHashed))
 	if err != nil {
-		return err
+		return s.derivedError(err)
 	}
 	if len(v) == 8 && binary.BigEndian.Uint64(v) >= from {
 		from = binary.BigEndian.Uint64(v) + 1

@@ -208,7 +208,7 @@ func (s *Store) finalHeight(hash common.Hash) (height uint64, known bool, err er
 		if closed := s.closedError(err); closed != nil {
 			return 0, false, closed
 		}
-		return 0, false, fmt.Errorf("look up block %s: %w", hash, err)
+		return 0, false, fmt.Errorf("look up block %s: %w", hash, s.derivedError(err))
 	}
 	if len(v) != 8 {
 		return 0, false, nil
@@ -277,13 +277,14 @@ func (s *Store) locate(height uint64) (IndexEntry, error) {
 			break
 		}
 	}
-	for {
-		e, err := s.entryFromSegment(seg, at, off)
-		if err != nil || at == height {
-			return e, err
+	for ; at < height; at++ {
+		h, err := s.recordHeaderAt(seg, at, off)
+		if err != nil {
+			return IndexEntry{}, err
 		}
-		at, off = at+1, e.end()
+		off += recordHeaderBytes + int64(h.length)
 	}
+	return s.entryFromSegment(seg, height, off)
 }
 
 // record reads and checks a record and returns its payload.

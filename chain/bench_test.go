@@ -5,7 +5,10 @@ import (
 	"crypto/rand"
 	"fmt"
 	"math/big"
+	"runtime"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/bornode/bornode/block"
 	"github.com/ethereum/go-ethereum/common"
@@ -66,10 +69,12 @@ func makeBenchChain(b *testing.B, blocks, perBlock, accounts, payload int) *benc
 }
 
 // importAll decodes and checks ahead of execution, as a driver does, and imports in runs.
-func (x *benchChain) importAll(b *testing.B, trust bool, run int) {
+func (x *benchChain) importAll(b *testing.B, trust bool, run int) (cpu time.Duration) {
 	b.StopTimer()
 	n := newTestNode(b, x.gen)
+	runtime.GC()
 	b.StartTimer()
+	cpu = -cpuTime(b)
 	runs := make(chan []*block.Block, 4)
 	go func() {
 		defer close(runs)
@@ -93,14 +98,29 @@ func (x *benchChain) importAll(b *testing.B, trust bool, run int) {
 		require.NoError(b, n.ImportFinal(context.Background(), r, finalOf(r)))
 	}
 	n.receipts.drain()
+	b.StopTimer()
+	cpu += cpuTime(b)
+	require.NoError(b, n.Close())
+	b.StartTimer()
+	return cpu
+}
+
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func benchImport(b *testing.B, blocks, perBlock, accounts, payload, run int) {
 	x := makeBenchChain(b, blocks, perBlock, accounts, payload)
 	for _, mode := range []string{"full", "certified"} {
 		b.Run(mode, func(b *testing.B) {
+			var cpu time.Duration
 			for b.Loop() {
-				x.importAll(b, mode == "certified", run)
+				cpu += x.importAll(b, mode == "certified", run)
+			}
+			if x.txs > 0 {
+				b.ReportMetric(float64(cpu.Microseconds())/float64(b.N*x.txs), "cpu-us/tx")
 			}
 			s := b.Elapsed().Seconds() / float64(b.N)
 			b.ReportMetric(float64(len(x.blocks))/s, "blocks/s")

@@ -2,6 +2,8 @@ package chain
 
 import (
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bornode/bornode/block"
@@ -96,6 +98,41 @@ func (r *run) finish(t *track) (requests common.Hash, next block.Schedule, err e
 	return types.CalcRequestsHash(reqs), next, nil
 }
 
+// openAhead opens the state below a block and, for a block with many transactions, reads their accounts on another
+// core ahead of execution, through a cache that both share.
+func (c *Chain) openAhead(b *block.Block, root common.Hash) (db *state.StateDB, stop func(), err error) {
+	if len(b.Transactions) < readAheadTxs {
+		db, err = state.New(root, c.states.db)
+		stop = func() {}
+	} else {
+		var ahead, exec state.Reader
+		if ahead, exec, err = c.states.db.ReadersWithCacheStats(root); err == nil {
+			db, err = state.NewWithReader(root, c.states.db, exec)
+			var halt atomic.Bool
+			var wg sync.WaitGroup
+			wg.Go(func() { readAhead(ahead, b, &halt) })
+			stop = func() { halt.Store(true); wg.Wait() }
+		}
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("state of the parent of block %d: %w: %w", b.Number(), ErrStateUnavailable, err)
+	}
+	return db, stop, nil
+}
+
+// readAhead reads senders and recipients. Errors show again when execution reads.
+func readAhead(r state.Reader, b *block.Block, halt *atomic.Bool) {
+	for i, tx := range b.Transactions {
+		if halt.Load() {
+			return
+		}
+		_, _ = r.Account(b.Senders[i])
+		if to := tx.To(); to != nil {
+			_, _ = r.Account(*to)
+		}
+	}
+}
+
 // place fills in the block's hash, once known, in receipts and logs.
 func place(receipts types.Receipts, logs []*types.Log, hash common.Hash) {
 	for _, r := range receipts {
@@ -114,10 +151,12 @@ func (c *Chain) execute(b *block.Block, parent *block.SealedHeader, pt *track) (
 	}
 	start := time.Now()
 	c.setSenders(b)
-	r, err := c.newRun(b.Header, parent.Header.Root)
+	db, stop, err := c.openAhead(b, parent.Header.Root)
 	if err != nil {
 		return nil, err
 	}
+	defer stop()
+	r := c.newRunOn(b.Header, db)
 	defer r.evm.Release()
 	r.receipts = make(types.Receipts, 0, len(b.Transactions))
 	for i, tx := range b.Transactions {

@@ -12,6 +12,7 @@ const (
 
 	minTxGas      = 21_000  // no transaction fits into less
 	sizeMisses    = 16      // transactions too large for what is left of a block before building stops
+	readAheadTxs  = 64      // transactions from which on a block's accounts are read ahead of execution
 	sendersAtOnce = 64      // transactions one sender-recovery worker takes at a time
 	recordReserve = 4 << 10 // bytes of a block kept free for header, record and seal without certificates
 	maxSystemRet  = 4 << 20 // bytes a system call may return

@@ -3,7 +3,6 @@ package chain
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -52,7 +51,6 @@ func openStates(cfg *Config, maxReversible uint64) (*states, error) {
 		TrieCleanSize:       cfg.TrieCacheMiB << 20,
 		StateCleanSize:      cfg.StateCacheMiB << 20,
 		WriteBufferSize:     cfg.WriteBufferMiB << 20,
-		JournalDirectory:    s.journalDir(),
 		StateHistory:        cfg.history(maxReversible),
 		TrienodeHistory:     -1,
 		EnableStateIndexing: true,
@@ -64,15 +62,12 @@ func openStates(cfg *Config, maxReversible uint64) (*states, error) {
 	return s, nil
 }
 
-func (s *states) journalDir() string { return filepath.Join(s.dir, "journal") }
-
 // dropJournal removes the layer journal of the last clean stop once its layers are loaded: after a later rollback
-// and a crash it would describe layers whose history is gone.
+// and a crash it would describe layers whose history is gone. The journal lives in the key-value store; as a file
+// pathdb would write it in one system call per node.
 func (s *states) dropJournal() error {
-	if err := os.RemoveAll(s.journalDir()); err != nil {
-		return fmt.Errorf("remove the loaded state journal: %w", err)
-	}
-	return nil
+	rawdb.WriteTrieJournal(s.disk, nil)
+	return s.disk.SyncKeyValue()
 }
 
 // has reports whether the state is a layer in memory or the one on disk.

@@ -94,3 +94,12 @@ func DecodeMembers(ret []byte) ([]MemberEntry, error) {
 	}
 	return entries, nil
 }
+
+// AddMemberCall is the call data of Members.propose for a node: sent by the admin it takes effect at once, sent by a
+// producer of the schedule it opens a proposal.
+func AddMemberCall(peerID string, account common.Address, roles uint8) ([]byte, error) {
+	if peerID == "" || len(peerID) > MaxPeerIDBytes {
+		return nil, fmt.Errorf("a peer id has 1 to %d bytes, got %d", MaxPeerIDBytes, len(peerID))
+	}
+	return propose(ProposeSetNode, "bytes,address,uint8", []byte(peerID), account, roles)
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/consensus"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/telemetry"
 )
 
 // feedBlocks is how many blocks are handed to the driver at once.
@@ -34,7 +35,7 @@ func OpenStore(cfg *config.Config, log *zap.Logger) (*blockstore.Store, *genesis
 // sync.mode. Blocks that the node has already are skipped, so an interrupted import is simply run again. It returns the
 // heights of LIB before and after.
 func Import(ctx context.Context, cfg *config.Config, file *blockstore.ImportReader, log *zap.Logger, progress func(height uint64)) (from, to uint64, err error) {
-	n := &Node{cfg: cfg, log: log}
+	n := &Node{cfg: cfg, log: log, reg: telemetry.NewRegistry()}
 	defer func() { err = errors.Join(err, n.close()) }()
 	if n.gen, err = genesis.Load(cfg.Path(cfg.Genesis)); err != nil {
 		return 0, 0, err

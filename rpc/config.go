@@ -27,6 +27,7 @@ type Config struct {
 	LogCount          int           `mapstructure:"log_count" comment:"Most logs in one answer."`
 	LogWorkers        int           `mapstructure:"log_workers" comment:"Goroutines per log query."`
 	LogQueries        int           `mapstructure:"log_queries" comment:"Log queries answered at the same time."`
+	LogTimeout        time.Duration `mapstructure:"log_timeout" comment:"Longest search for logs."`
 	GasCap            uint64        `mapstructure:"gas_cap" comment:"Most gas of eth_call, eth_estimateGas and eth_createAccessList."`
 	CallTimeout       time.Duration `mapstructure:"call_timeout" comment:"Longest execution of one call."`
 	Calls             int           `mapstructure:"calls" comment:"Calls executed at the same time; others wait."`
@@ -44,7 +45,7 @@ func DefaultConfig() Config {
 		HTTPAddr: "127.0.0.1:8545", Namespaces: []string{"eth", "net", "web3", "txpool", "bor"},
 		VHosts:    []string{"localhost"},
 		BodyBytes: 5 << 20, BatchItems: 1000, BatchBytes: 25 << 20, Connections: 1024, Subscriptions: 64,
-		Filters: 1024, FilterTimeout: 5 * time.Minute, LogRange: 100_000, LogCount: 10_000, LogWorkers: 4, LogQueries: 4,
+		Filters: 1024, FilterTimeout: 5 * time.Minute, LogRange: 100_000, LogCount: 10_000, LogWorkers: 4, LogQueries: 4, LogTimeout: 30 * time.Second,
 		GasCap: 50_000_000, CallTimeout: 5 * time.Second, Calls: 64, ReadHeaderTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second,
 	}
 }
@@ -74,7 +75,7 @@ func (c *Config) Validate() error {
 		{"body_bytes", int64(c.BodyBytes)}, {"batch_items", int64(c.BatchItems)}, {"batch_response_bytes", int64(c.BatchBytes)},
 		{"connections", int64(c.Connections)}, {"subscriptions_per_connection", int64(c.Subscriptions)}, {"filters", int64(c.Filters)},
 		{"filter_timeout", int64(c.FilterTimeout)}, {"log_range", int64(c.LogRange)}, {"log_count", int64(c.LogCount)}, //nolint:gosec // only its sign matters
-		{"log_workers", int64(c.LogWorkers)}, {"log_queries", int64(c.LogQueries)}, {"gas_cap", int64(c.GasCap)}, //nolint:gosec // likewise
+		{"log_workers", int64(c.LogWorkers)}, {"log_queries", int64(c.LogQueries)}, {"log_timeout", int64(c.LogTimeout)}, {"gas_cap", int64(c.GasCap)}, //nolint:gosec // likewise
 		{"call_timeout", int64(c.CallTimeout)}, {"calls", int64(c.Calls)}, {"read_timeout", int64(c.ReadHeaderTimeout)}, {"write_timeout", int64(c.WriteTimeout)},
 	} {
 		if x.v <= 0 {

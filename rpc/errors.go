@@ -1,8 +1,6 @@
 package rpc
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
 	"github.com/bornode/bornode/txpool"
@@ -64,5 +62,3 @@ func syncTimeout(hash common.Hash, millis uint64) *Error {
 	return &Error{Code: codeSyncTimeout, Data: hash.Hex(),
 		Message: fmt.Sprintf("transaction %s was accepted but is in no block after %d ms; ask for its receipt later", hash, millis)}
 }
-
-func isTimeout(err error) bool { return errors.Is(err, context.DeadlineExceeded) }

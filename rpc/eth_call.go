@@ -45,13 +45,15 @@ func (a *ethAPI) Call(ctx context.Context, args callArgs, ref *gethrpc.BlockNumb
 	return res.Return(), res.Err
 }
 
-// enterCall waits for one of the places for executions.
+// enterCall waits for one of the places for executions, but no longer than a call may take.
 func (s *service) enterCall(ctx context.Context) (func(), error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer cancel()
 	select {
 	case s.calls <- struct{}{}:
 		return func() { <-s.calls }, nil
 	case <-ctx.Done():
-		return nil, limitExceeded("the node executes %d calls already; try again", cap(s.calls))
+		return nil, limitExceeded("the node executes %d calls already (rpc.calls); try again", cap(s.calls))
 	}
 }
 

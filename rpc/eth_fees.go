@@ -92,7 +92,11 @@ type feeHistoryJSON struct {
 }
 
 // FeeHistory is go-ethereum's, with this chain's rule for the next base fee.
-func (a *ethAPI) FeeHistory(count math.HexOrDecimal64, newest gethrpc.BlockNumber, percentiles []float64) (*feeHistoryJSON, error) {
+func (a *ethAPI) FeeHistory(count math.HexOrDecimal64, newest gethrpc.BlockNumber, rewardPercentiles *[]float64) (*feeHistoryJSON, error) {
+	var percentiles []float64
+	if rewardPercentiles != nil {
+		percentiles = *rewardPercentiles
+	}
 	if len(percentiles) > maxPercentiles {
 		return nil, limitExceeded("%d percentiles asked for, %d are allowed", len(percentiles), maxPercentiles)
 	}

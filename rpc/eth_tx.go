@@ -33,6 +33,11 @@ func (a *ethAPI) SendRawTransactionSync(ctx context.Context, raw hexutil.Bytes, 
 			return nil, invalidParams("timeout of %d ms, 1 to %d are allowed", wait, maxSyncWait)
 		}
 	}
+	if a.syncWaiters.Add(1) > maxSyncWaiters {
+		a.syncWaiters.Add(-1)
+		return nil, limitExceeded("%d transactions are waited for already; use eth_sendRawTransaction and ask for the receipt", maxSyncWaiters)
+	}
+	defer a.syncWaiters.Add(-1)
 	sub := a.hub.subscribe(kindHeads, nil, maxSubscriberItems)
 	defer sub.close()
 	hash, err := a.SendRawTransaction(ctx, raw)

@@ -14,5 +14,6 @@ const (
 	maxCallDataBytes   = 1 << 20 // input of one eth_call
 	logChunkBlocks     = 256     // blocks that a log worker takes at a time
 	logCacheChunks     = 512     // chunks of final blocks whose blooms stay in memory (64 KiB each)
+	maxSyncWaiters     = 4096    // eth_sendRawTransactionSync under way
 	maxSyncWait        = 60_000  // milliseconds of one eth_sendRawTransactionSync
 )

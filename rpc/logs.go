@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -158,15 +159,20 @@ func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error
 	if err != nil || from > to {
 		return []*types.Log{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.LogTimeout)
+	defer cancel()
 	select {
 	case s.logQueries <- struct{}{}:
 		defer func() { <-s.logQueries }()
 	case <-ctx.Done():
-		return nil, limitExceeded("the node answers %d log queries already; try again", cap(s.logQueries))
+		return nil, limitExceeded("the node answers %d log queries already (rpc.log_queries); try again", cap(s.logQueries))
 	}
 	for {
 		top := s.back.Chain.CanonicalHash(to)
 		logs, err := s.index.search(ctx, q, from, to, s.cfg.LogCount, s.cfg.LogWorkers)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, limitExceeded("log query took longer than %s (rpc.log_timeout); ask for fewer blocks", s.cfg.LogTimeout)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -176,9 +182,6 @@ func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error
 		}
 		if h := s.back.Chain.CurrentHeader().Number.Uint64(); to > h {
 			to = max(h, from)
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
 		}
 	}
 }

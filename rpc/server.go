@@ -36,6 +36,8 @@ type service struct {
 	calls      chan struct{} // places for executions
 	logQueries chan struct{} // places for log queries
 
+	syncWaiters atomic.Int64 // calls that wait for a receipt
+
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -341,7 +343,7 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
-		requests:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "bornode_rpc_requests_total", Help: "HTTP requests."}, []string{"transport"}),
+		requests:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "bornode_rpc_requests_total", Help: "Requests over HTTP, connections over WebSocket."}, []string{"transport"}),
 		overflows:   prometheus.NewCounter(prometheus.CounterOpts{Name: "bornode_rpc_slow_subscribers_total", Help: "Connections closed because a subscriber did not keep up."}),
 		refused:     prometheus.NewCounter(prometheus.CounterOpts{Name: "bornode_rpc_refused_connections_total", Help: "Connections refused above the limit."}),
 		connections: prometheus.NewGauge(prometheus.GaugeOpts{Name: "bornode_rpc_connections", Help: "Open connections."}),

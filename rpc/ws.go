@@ -164,6 +164,7 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the upgrader has answered
 	}
+	s.metrics.requests.WithLabelValues("ws").Inc()
 	conn.SetReadLimit(int64(s.cfg.BodyBytes))
 	c := &wsConn{Conn: conn, id: conn.RemoteAddr().String(), done: make(chan struct{})}
 	_ = conn.SetReadDeadline(time.Now().Add(wsSilence))

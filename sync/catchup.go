@@ -29,10 +29,15 @@ func (m *Manager) evaluate(now time.Time) {
 			p.notRange = now.Add(m.backoff(p.empty))
 			p.empty++
 		}
-		d = plan(m.planInput(now))
+		in = m.planInput(now)
+		d = plan(in)
 	}
 	m.enter(d, now)
 	switch m.state {
+	case InSync:
+		if len(in.peers) > 0 {
+			m.progress.arrived(now)
+		}
 	case LIBCatchup:
 		m.sched.Extend(d.target)
 		m.pump(now)
@@ -102,9 +107,6 @@ func (m *Manager) enter(d decision, now time.Time) {
 		m.sched.Start(pos.LIB.Height, d.target)
 		m.flushed = false
 		m.progress.start(pos.LIB.Height)
-	}
-	if d.state == InSync {
-		m.progress.arrived(now)
 	}
 }
 

@@ -135,7 +135,7 @@ func fsckCommand() *cobra.Command {
 		}
 		w := cmd.OutOrStdout()
 		for _, p := range r.Problems {
-			fmt.Fprintf(w, "%s at height %d: %v\n", p.Kind, p.Height, p.Err)
+			fmt.Fprintf(w, "%s at height %d: %s\n", p.Kind, p.Height, p.Text)
 		}
 		fmt.Fprintf(w, "blocks %d to %d: %d irreversible in %d segments (%d bytes), %d reversible, %d transactions; %d problems, %d repaired\n",
 			r.First, r.LIB, r.Blocks, r.Segments, r.Bytes, r.Reversible, r.Transactions, r.Found, r.Repaired)

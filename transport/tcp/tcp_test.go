@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/network"
+	ma "github.com/multiformats/go-multiaddr"
 	"github.com/stretchr/testify/require"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/transport"
 	"github.com/bornode/bornode/transport/conformance"
 	"github.com/bornode/bornode/transport/link"
@@ -168,4 +170,54 @@ func TestConformance(t *testing.T) {
 		Raw:     b.raw,
 		Long:    os.Getenv("BORNODE_LONG") != "",
 	})
+}
+
+func TestMessagesHoldTheLargestBlock(t *testing.T) {
+	for _, lane := range []transport.Lane{transport.LaneConsensus, transport.LaneCatchUp} {
+		require.Greater(t, transport.MaxMessageBytes(lane), block.MaxBlockBytes+block.MaxHeaderBytes)
+	}
+}
+
+func BenchmarkLink(b *testing.B) {
+	n := newBench()
+	conformance.Benchmark(b, conformance.Harness{NewHost: n.newHost})
+}
+
+// BenchmarkStream is the floor under BenchmarkLink: the same connection without frames.
+func BenchmarkStream(b *testing.B) {
+	n := newBench()
+	y := n.newHost(b, 1, conformance.Config()).(*Host)
+	defer func() { require.NoError(b, y.Close()) }()
+	l, err := y.transport.Listen(listenAny(b))
+	require.NoError(b, err)
+	defer l.Close()
+	x := n.newHost(b, 0, conformance.Config()).(*Host)
+	defer func() { require.NoError(b, x.Close()) }()
+	conn, err := x.transport.Dial(context.Background(), l.Multiaddr(), y.identity.id)
+	require.NoError(b, err)
+	in, err := l.Accept()
+	require.NoError(b, err)
+	out, err := conn.OpenStream(context.Background())
+	require.NoError(b, err)
+	buf := make([]byte, gatherBytes)
+	b.SetBytes(int64(len(buf)))
+	go func() {
+		for range b.N {
+			_, _ = out.Write(buf) // a failure shows at the reader
+		}
+	}()
+	s, err := in.AcceptStream()
+	require.NoError(b, err)
+	got := make([]byte, gatherBytes)
+	b.ResetTimer()
+	for range b.N {
+		_, err := io.ReadFull(s, got)
+		require.NoError(b, err)
+	}
+}
+
+func listenAny(b *testing.B) ma.Multiaddr {
+	a, err := listenAddr("/ip4/127.0.0.1/tcp/0")
+	require.NoError(b, err)
+	return a
 }
