@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/prometheus/client_golang/prometheus"
@@ -153,7 +154,9 @@ func (n *Node) openConsensus() (err error) {
 	n.sync, err = blocksync.New(n.cfg.Sync, blocksync.Deps{
 		Host: n.host, Driver: syncDriver{n.driver}, Blocks: n.store, Pool: n.pool, Members: n.members,
 		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Identity: identity,
-		Classify: classify, Corrupt: corrupt, Log: n.log.Named("sync"), Registry: n.reg,
+		Classify: classify, Corrupt: corrupt,
+		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
+		Log: n.log.Named("sync"), Registry: n.reg,
 	})
 	net.m.Store(n.sync)
 	return err
