@@ -156,7 +156,7 @@ func (n *Node) openConsensus() (err error) {
 		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Identity: identity,
 		Classify: classify, Corrupt: corrupt,
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
-		Log: n.log.Named("sync"), Registry: n.reg,
+		Log:          n.log.Named("sync"), Registry: n.reg,
 	})
 	net.m.Store(n.sync)
 	return err
