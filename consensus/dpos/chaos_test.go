@@ -1,6 +1,8 @@
 package dpos
 
 import (
+	"bytes"
+	"encoding/json"
 	"math/rand"
 	"os"
 	"testing"
@@ -28,6 +30,7 @@ type chaos struct {
 	next   block.Schedule
 	split  bool // two final blocks of one height
 	depth  uint64
+	heard  func(Ready)
 }
 
 type chaosNode struct {
@@ -160,6 +163,9 @@ func (c *chaos) work(n *chaosNode) {
 		if !ok {
 			return
 		}
+		if c.heard != nil {
+			c.heard(rd)
+		}
 		n.wal = append(n.wal, rd.Records...)
 		n.Advance()
 		for i := range rd.Votes {
@@ -265,5 +271,38 @@ func TestChaosFindsPlantedBugs(t *testing.T) {
 			found = c.split
 		}
 		require.True(t, found, tc.name)
+	}
+}
+
+// The same events give the same duties, byte for byte.
+func TestDeterminism(t *testing.T) {
+	transcript := func() []byte {
+		var out []byte
+		c := newChaos(t, 7, 2, firstN(4), scheduleOf(evil, 4, 5, 2), 5, Bugs{})
+		c.heard = func(rd Ready) {
+			b, err := json.Marshal(rd)
+			require.NoError(t, err)
+			out = append(append(out, b...), '\n')
+		}
+		c.run(3000)
+		return out
+	}
+	first := transcript()
+	require.Greater(t, bytes.Count(first, []byte("\n")), 500)
+	for range 3 {
+		require.True(t, bytes.Equal(first, transcript()))
+	}
+}
+
+// Long sequences of random events, as the fuzz target takes them.
+func TestRandomEvents(t *testing.T) {
+	for seed := range int64(chaosSeeds(60, 3000)) {
+		b := make([]byte, 6000)
+		_, _ = rand.New(rand.NewSource(seed)).Read(b)
+		z := newFuzz(t, &dice{b})
+		for range 600 {
+			z.event()
+		}
+		z.finish()
 	}
 }
