@@ -15,8 +15,7 @@ const (
 	maxResend           = 64      // votes in one Ready.Resend
 	maxPrecommits       = 8       // in one Ready
 	maxOwnVotes         = 1 << 20 // of a kind, above the LIB; beyond it we stop signing rather than forget
-	maxRootBytes        = 64 << 20
-	maxTail             = 1 << 19 // ancestors in a Root
+	maxRootBytes        = 1 << 30 // a stored Root: our own bytes, large only after a stall of months
 	maxSlotMillis       = 3600_000
 	maxTurnSlots        = 1 << 20
 	resendSlots         = 8  // slots without a move of the LIB before our votes are sent again

@@ -146,7 +146,7 @@ func (w *rootWire) root() (*Root, error) {
 	switch {
 	case w.Own >= n || w.Next >= n:
 		return nil, fmt.Errorf("%w: it names schedules that it lacks", errRoot)
-	case w.Source.Slot > w.Slot || w.Final.Slot > w.Source.Slot || w.FinalHeight > w.Height || uint64(len(w.Tail)) > w.Height-w.FinalHeight || len(w.Tail) > maxTail:
+	case w.Source.Slot > w.Slot || w.Final.Slot > w.Source.Slot || w.FinalHeight > w.Height || uint64(len(w.Tail)) > w.Height-w.FinalHeight:
 		return nil, fmt.Errorf("%w: blocks out of order", errRoot)
 	}
 	r := &Root{

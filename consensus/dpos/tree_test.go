@@ -1,10 +1,12 @@
 package dpos
 
 import (
+	"math/big"
 	"math/rand"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
@@ -267,4 +269,27 @@ func TestDoubleSealIsEvidence(t *testing.T) {
 	require.Equal(t, account(3), e.Guilty)
 	require.EqualValues(t, 3, e.Slot)
 	require.Equal(t, [2]common.Hash{x, y}, [2]common.Hash{e.Headers[0].Hash, e.Headers[1].Hash})
+}
+
+func TestHeaderOf(t *testing.T) {
+	h := &block.SealedHeader{
+		Header: &types.Header{ParentHash: common.Hash{1}, Number: big.NewInt(7), Coinbase: account(2), TxHash: types.EmptyTxsHash, Difficulty: new(big.Int)},
+		Record: &block.Record{Slot: 9, Next: firstN(2), FC: &block.Certificate{}},
+	}
+	x := HeaderOf(h)
+	require.Equal(t, Header{Hash: h.Hash(), Parent: common.Hash{1}, Height: 7, Slot: 9, Producer: account(2), FC: h.Record.FC, Next: firstN(2), Empty: true}, x)
+	h.Header.TxHash[0]++
+	require.False(t, HeaderOf(h).Empty)
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	m := newMemory[int](3)
+	for i := range 10 {
+		m.add(i)
+		m.add(i)
+		require.True(t, m.has(i))
+		require.LessOrEqual(t, len(m.set), 3)
+	}
+	require.False(t, m.has(6))
+	require.True(t, m.has(7))
 }
