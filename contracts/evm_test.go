@@ -87,7 +87,7 @@ func newWorld(t testing.TB, seats, extra int, change func(*ProducersGenesis, *Me
 	for i, o := range w.ops {
 		m.Nodes = append(m.Nodes, MemberEntry{fmt.Sprintf("12D3KooWTestPeerNumber%032d", i), o.account, RoleProducer})
 		if i < seats {
-			w.set.Producers = append(w.set.Producers, ProducerGenesis{o.account, o.bls.PublicKey(), stake(int64(100 - i))})
+			w.set.Producers = append(w.set.Producers, ProducerGenesis{o.account, o.bls.PublicKey(), stake(int64(max(100-i, 20)))})
 		}
 	}
 	if change != nil {

@@ -38,7 +38,7 @@ const (
 	exampleFile = "testdata/genesis.json"
 	// exampleHash is block 0's hash of the example; it changes only if the meaning of genesis files or a system
 	// contract changes, and then every chain started before is another chain.
-	exampleHash     = "0xb3af198227ec0bb5f5080969ba054e1e658e7045b6e018663d7d31d4a4085ac4"
+	exampleHash     = "0x720dd9e7c8aa92b20af9c418eaa27291b222cf8a972547b7d0dccf6337b741a4"
 	exampleUpgrades = "0x00a8b67910b9b0b55eae1de9d7077a87a0106c52bd74a8b336c5d26b5d06c8bb"
 )
 

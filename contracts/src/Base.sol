@@ -48,6 +48,12 @@ abstract contract Base {
         uint64 readyAt; // seconds; when leaving may be paid
     }
 
+    struct Path {
+        bytes32 next; // parent of the lowest block
+        uint64 top; // slot of the top block
+        uint64 low; // slot of the lowest block
+    }
+
     struct Ballot {
         address producer;
         uint96 amount;
@@ -72,6 +78,7 @@ abstract contract Base {
     Seat[] internal _previous;
     mapping(address => Account) internal _account;
     mapping(address => Ballot[]) internal _ballots;
+    mapping(bytes32 => Path) internal _path; // by the hash of the block on top
 
     event Registered(address indexed account, bytes key);
     event Resigned(address indexed account);
@@ -87,6 +94,7 @@ abstract contract Base {
     event Jailed(address indexed account, uint64 epoch, uint32 emptyTurns, uint64 until);
     event Unjailed(address indexed account);
     event Slashed(address indexed account, uint8 rule, uint64 slot, uint256 amount);
+    event PathProven(bytes32 indexed top, bytes32 next, uint64 topSlot, uint64 lowSlot);
     event ScheduleChosen(uint64 indexed epoch, address[] accounts);
 
     // ---------------------------------------------------------------- shared

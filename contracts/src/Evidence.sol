@@ -29,7 +29,7 @@ abstract contract Evidence is Base {
     /// Proves that the owner of a key broke a rule of voting: two prevotes on two blocks of one slot (headers and
     /// records stay empty), or a precommit on B (first) and a prevote on D (second) that conflicts with B while
     /// source(D) < B < D. For the latter headers lead from D, by parents, down to the first block that is not above B's
-    /// slot, each with its record.
+    /// slot, each with its record; runs that provePath remembers are left out.
     function evidenceVotes(
         bytes calldata key128,
         Votes.Vote calldata first,
@@ -72,6 +72,21 @@ abstract contract Evidence is Base {
         _punish(signer, rule, second.targetSlot);
     }
 
+    /// Remembers a run of headers, each followed by its parent, for evidence whose headers are too many for one
+    /// transaction.
+    function provePath(bytes[] calldata headers, bytes[] calldata records) external {
+        require(headers.length == records.length && headers.length > 0, "Producers: the headers are missing");
+        bytes32 top = keccak256(headers[0]);
+        Path memory p;
+        for (uint256 i = 0; i < headers.length; i++) {
+            require(i == 0 || keccak256(headers[i]) == p.next, "Producers: the headers do not lead down");
+            (p.low, p.next) = _readHeader(headers[i], records[i]);
+            if (i == 0) p.top = p.low;
+        }
+        _path[top] = p;
+        emit PathProven(top, p.next, p.top, p.low);
+    }
+
     // D's branch passes B's slot without B.
     function _requireConflict(
         Votes.Vote calldata b,
@@ -79,19 +94,31 @@ abstract contract Evidence is Base {
         bytes[] calldata headers,
         bytes[] calldata records
     ) private view {
-        require(headers.length == records.length && headers.length > 1, "Producers: the headers from D down are missing");
+        require(headers.length == records.length, "Producers: every header needs its record");
         bytes32 want = d.targetHash;
-        for (uint256 i = 0; i < headers.length; i++) {
-            require(keccak256(headers[i]) == want, "Producers: the headers do not lead down from D");
-            (uint64 slot, bytes32 parent) = _readHeader(headers[i], records[i]);
-            if (i == 0) require(slot == d.targetSlot, "Producers: D's slot is another");
-            if (slot <= b.targetSlot) {
+        bool begun;
+        for (uint256 i = 0;;) {
+            uint64 slot;
+            uint64 low;
+            bytes32 next;
+            Path storage p = _path[want];
+            if (p.next != 0 && p.low > b.targetSlot) {
+                (slot, low, next) = (p.top, p.low, p.next);
+            } else {
+                require(i < headers.length, "Producers: the headers end above B's slot");
+                require(keccak256(headers[i]) == want, "Producers: the headers do not lead down from D");
+                (slot, next) = _readHeader(headers[i], records[i]);
+                low = slot;
+                i++;
+            }
+            require(begun || slot == d.targetSlot, "Producers: D's slot is another");
+            begun = true;
+            if (low <= b.targetSlot) {
                 require(want != b.targetHash, "Producers: D descends from B");
                 return;
             }
-            want = parent;
+            want = next;
         }
-        revert("Producers: the headers end above B's slot");
     }
 
     function _readHeader(bytes calldata header, bytes calldata record)
