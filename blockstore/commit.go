@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/syndtr/goleveldb/leveldb"
 	"github.com/syndtr/goleveldb/leveldb/opt"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/internal/failpoint"
 )
@@ -264,7 +265,7 @@ func (s *Store) persistRecords(st *stage) error {
 	}
 	s.metrics.appended.Add(float64(size))
 	if err := s.derived.Write(hashes, nil); err != nil {
-		return fmt.Errorf("write to %s: %w", derivedDir, err)
+		return fmt.Errorf("write to %s: %w", derivedDir, s.derivedError(err))
 	}
 	return nil
 }
@@ -284,27 +285,24 @@ func (s *Store) publish(st *stage) {
 	}
 }
 
-// indexHashes writes hash -> height for a range of irreversible blocks.
+// indexHashes writes hash -> height for a range of irreversible blocks. Called by Open only.
 func (s *Store) indexHashes(from, to uint64) error {
 	batch := new(leveldb.Batch)
 	for h := from; h <= to; h++ {
 		e, err := s.entry(h)
 		if err != nil {
-			s.log.Error("a damaged block is missing from the hash index; run bornode fsck")
+			s.log.Error("a damaged block is missing from the hash index; run bornode fsck", zap.Uint64("height", h))
 			continue
 		}
 		batch.Put(hashKey(e.Hash), binary.BigEndian.AppendUint64(nil, h))
 		if batch.Len() == 4096 {
 			if err := s.derived.Write(batch, nil); err != nil {
-				return s.gate.fail("write to "+derivedDir, err)
+				return s.derivedError(err)
 			}
 			batch.Reset()
 		}
 	}
-	if err := s.derived.Write(batch, nil); err != nil {
-		return s.gate.fail("write to "+derivedDir, err)
-	}
-	return nil
+	return s.derivedError(s.derived.Write(batch, nil))
 }
 
 // markHashed makes all derived data written so far durable and notes that hash -> height is complete up to a height.
@@ -314,7 +312,7 @@ func (s *Store) markHashed(height uint64) error {
 	}
 	err := s.derived.Put([]byte(keyHashed), binary.BigEndian.AppendUint64(nil, height), &opt.WriteOptions{Sync: true})
 	if err != nil {
-		return s.gate.fail("write to "+derivedDir, err)
+		return s.gate.fail("write to "+derivedDir, s.derivedError(err))
 	}
 	return nil
 }

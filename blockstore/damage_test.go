@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/failpoint"
 )
 
 const damageBlocks = 60
@@ -253,7 +255,80 @@ func TestDamagedMeta(t *testing.T) {
 		}
 		if height, _ := s.LIB(); !s.Empty() {
 			requireChain(t, s, chain[:height+1])
+		} else {
+			for i := range before {
+				before[i] += ".lost"
+			}
+			after, err := disk.List("segments")
+			require.NoError(t, err)
+			require.Equal(t, before, after, "history is put aside, not removed")
 		}
 		require.NoError(t, s.Close())
+	}
+}
+
+// TestDamagedDerivedTables: damage that shows only when a table is read makes reads fail, and the next start makes the
+// database anew.
+func TestDamagedDerivedTables(t *testing.T) {
+	disk := faultfs.New()
+	cfg := config(disk)
+	cfg.IndexBuffer = 4 << 10
+	s, err := blockstore.Open(cfg, nil, nil)
+	require.NoError(t, err)
+	chain := line(nil, damageBlocks, 1, 8, 40)
+	require.NoError(t, s.AppendFinal(chain, final(chain...)))
+	for _, b := range chain {
+		require.NoError(t, s.PutReceipts(b.Hash(), b.Number(), receiptsOf(b)))
+	}
+	require.NoError(t, s.Close())
+	names, err := disk.List("derived")
+	require.NoError(t, err)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".ldb") {
+			require.NoError(t, disk.Corrupt("derived/"+name, func(b []byte) []byte {
+				for i := 0; i < len(b); i += 100 {
+					b[i] ^= 0x40
+				}
+				return b
+			}))
+		}
+	}
+	s, err = blockstore.Open(cfg, nil, nil)
+	require.NoError(t, err)
+	// Whether it was noticed already at the start, or only now, depends on which tables were read.
+	_, err = s.Receipts(chain[0].Hash())
+	require.Error(t, err)
+	require.NoError(t, s.Close())
+	s, err = blockstore.Open(cfg, nil, nil)
+	require.NoError(t, err)
+	defer s.Close()
+	requireChain(t, s, chain)
+	report, err := s.Fsck(t.Context(), blockstore.FsckOptions{Repair: true, Transactions: true}, nil)
+	require.NoError(t, err)
+	require.Equal(t, damageBlocks, report.Repaired)
+}
+
+// TestCrashWhileReplacing: whatever is left, replacing again restores the block, and its neighbours are untouched.
+func TestCrashWhileReplacing(t *testing.T) {
+	disk0, chain := damaged(t)
+	for _, name := range []string{"blockstore.replace.write.before", "blockstore.replace.write.after"} {
+		for seed := range uint64(4) {
+			disk := disk0.Copy()
+			s := open(t, disk)
+			e, err := s.Entry(20)
+			require.NoError(t, err)
+			require.NoError(t, disk.Corrupt(s.Segments()[e.Segment-1].Name, flip(int(e.Offset)+100))) //nolint:gosec // small
+			var left *faultfs.Disk
+			disarm := failpoint.Arm(name, 1, func() { left = disk.Crash(seed) })
+			require.NoError(t, s.Replace(20, chain[20]))
+			disarm()
+			s = open(t, left)
+			if _, err := s.BlockByHeight(20); err != nil {
+				requireOnlyDamaged(t, s, chain, map[uint64]bool{20: true})
+				require.NotEqual(t, "blockstore.replace.write.after", name, "it was durable")
+			}
+			require.NoError(t, s.Replace(20, chain[20]))
+			requireChain(t, s, chain)
+		}
 	}
 }

@@ -45,7 +45,7 @@ func (s *Store) writeDerived(batch *leveldb.Batch) error {
 		if closed := s.closedError(err); closed != nil {
 			return closed
 		}
-		return s.gate.fail("write to "+derivedDir, err)
+		return s.gate.fail("write to "+derivedDir, s.derivedError(err))
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (s *Store) ReceiptsAt(height uint64, hash common.Hash) (types.Receipts, err
 		if closed := s.closedError(err); closed != nil {
 			return nil, closed
 		}
-		return nil, fmt.Errorf("read receipts of block %d %s: %w", height, hash, err)
+		return nil, fmt.Errorf("read receipts of block %d %s: %w", height, hash, s.derivedError(err))
 	}
 	if b == nil {
 		return nil, fmt.Errorf("receipts of block %d %s: %w", height, hash, ErrNotFound)
@@ -141,7 +141,7 @@ func (s *Store) TransactionLocations(tx common.Hash) ([]TxLocation, error) {
 		if closed := s.closedError(err); closed != nil {
 			return nil, closed
 		}
-		return nil, fmt.Errorf("look up transaction %s: %w", tx, err)
+		return nil, fmt.Errorf("look up transaction %s: %w", tx, s.derivedError(err))
 	}
 	return locs, nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -15,6 +17,9 @@ const (
 	metaDir    = "meta"
 	derivedDir = "derived"
 	lockName   = "LOCK"
+
+	lostSuffix  = ".lost"   // of segments put aside
+	rebuildMark = "REBUILD" // in derivedDir: its database is damaged; sorts behind all other names there
 
 	indexFileEntries = 1 << 16 // entries of one index file: 4 MiB
 )
@@ -30,14 +35,14 @@ func indexOffset(height uint64) int64 {
 	return int64(height%indexFileEntries) * IndexEntryBytes //nolint:gosec // below 4 MiB
 }
 
-func parseSegmentName(base string) (n uint32, ok bool) {
-	_, err := fmt.Sscanf(base, "%08d.seg", &n)
-	return n, err == nil && segmentDir+"/"+base == segmentName(n)
+func parseSegmentName(base string) (uint32, bool) {
+	n, err := strconv.ParseUint(strings.TrimSuffix(base, ".seg"), 10, 32)
+	return uint32(n), err == nil && segmentDir+"/"+base == segmentName(uint32(n)) //nolint:gosec // parsed as 32 bits
 }
 
 func parseIndexName(base string) (first uint64, ok bool) {
-	_, err := fmt.Sscanf(base, "%012d.idx", &first)
-	first *= indexFileEntries
+	n, err := strconv.ParseUint(strings.TrimSuffix(base, ".idx"), 10, 48)
+	first = n * indexFileEntries
 	return first, err == nil && indexDir+"/"+base == indexName(first)
 }
 

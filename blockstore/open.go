@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/lru"
@@ -15,6 +16,7 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/filter"
 	"github.com/syndtr/goleveldb/leveldb/iterator"
 	"github.com/syndtr/goleveldb/leveldb/opt"
+	"github.com/syndtr/goleveldb/leveldb/storage"
 	"github.com/syndtr/goleveldb/leveldb/util"
 	"go.uber.org/zap"
 
@@ -70,12 +72,20 @@ func (s *Store) open() (err error) {
 	if s.derived, err = s.openDerived(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{s.trim, s.openActive, s.checkActiveIndex, s.fillHashIndex} {
+	for _, step := range []func() error{s.trim, s.openActive, s.checkActiveIndex} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return nil
+	err = s.fillHashIndex()
+	if lerrors.IsCorrupted(err) && s.gate.check() == nil { // marked to be made anew
+		_ = s.derived.Close() // says again that it is damaged
+		s.derived = nil
+		if s.derived, err = s.openDerived(); err == nil {
+			err = s.fillHashIndex()
+		}
+	}
+	return err
 }
 
 // openMeta opens the primary database and reads the state from it. If it is damaged it is rebuilt from its tables:
@@ -127,7 +137,16 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 		CompactionTableSize: 8 << 20, CompactionTotalSize: 64 << 20, Filter: filter.NewBloomFilter(10),
 		DisableLargeBatchTransaction: true, DisableSeeksCompaction: true,
 	}
-	db, err := leveldb.Open(stor, o)
+	names, err := s.fs.List(derivedDir)
+	if err != nil {
+		return nil, err
+	}
+	var db *leveldb.DB
+	if slices.Contains(names, rebuildMark) {
+		err = lerrors.NewErrCorrupted(storage.FileDesc{}, errors.New("a table was found damaged"))
+	} else {
+		db, err = leveldb.Open(stor, o)
+	}
 	if lerrors.IsCorrupted(err) {
 		s.log.Warn("the database of derived data is damaged; starting it anew, receipts come back by executing again", zap.Error(err))
 		if err := s.removeAll(derivedDir); err != nil {
@@ -141,6 +160,18 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 	return db, nil
 }
 
+// derivedError marks the derived database to be started anew at the next Open if err says that it is damaged.
+func (s *Store) derivedError(err error) error {
+	if lerrors.IsCorrupted(err) {
+		s.log.Error("the database of derived data is damaged; restart the node to make it anew", zap.Error(err))
+		if f, markErr := s.fs.Open(derivedDir+"/"+rebuildMark, os.O_RDWR|os.O_CREATE); markErr == nil {
+			_ = errors.Join(f.Close(), s.fs.SyncDir(derivedDir)) // without the mark the damage is met again
+		}
+	}
+	return err
+}
+
+// removeAll empties a directory; rebuildMark goes last, since names come in order.
 func (s *Store) removeAll(dir string) error {
 	names, err := s.fs.List(dir)
 	if err != nil {
@@ -263,11 +294,20 @@ func (s *Store) trim() error {
 		keep[seg.Number] = true
 	}
 	for _, base := range names {
-		if n, ok := parseSegmentName(base); ok && !keep[n] {
+		n, ok := parseSegmentName(base)
+		if !ok || keep[n] {
+			continue
+		}
+		name := segmentDir + "/" + base
+		if s.has {
 			s.log.Info("removing a segment that holds no irreversible block", zap.Uint32("segment", n))
-			if err := s.fs.Remove(segmentDir + "/" + base); err != nil {
-				return err
-			}
+			err = s.fs.Remove(name)
+		} else { // a first commit that did not end; should the LIB have been lost instead, this is history
+			s.log.Warn("putting aside a segment of a store without a last irreversible block", zap.String("file", name+lostSuffix))
+			err = s.fs.Rename(name, name+lostSuffix)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if names, err = s.fs.List(indexDir); err != nil {
@@ -401,7 +441,7 @@ func (s *Store) fillHashIndex() error {
 	from := s.lib.First
 	v, err := get(s.derived, []byte(keyHashed))
 	if err != nil {
-		return err
+		return s.derivedError(err)
 	}
 	if len(v) == 8 && binary.BigEndian.Uint64(v) >= from {
 		from = binary.BigEndian.Uint64(v) + 1

@@ -208,7 +208,7 @@ func (s *Store) finalHeight(hash common.Hash) (height uint64, known bool, err er
 		if closed := s.closedError(err); closed != nil {
 			return 0, false, closed
 		}
-		return 0, false, fmt.Errorf("look up block %s: %w", hash, err)
+		return 0, false, fmt.Errorf("look up block %s: %w", hash, s.derivedError(err))
 	}
 	if len(v) != 8 {
 		return 0, false, nil
