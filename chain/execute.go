@@ -79,6 +79,9 @@ func (r *run) apply(tx *types.Transaction) error {
 	}
 	r.db.Finalise(r.evm.GetRules())
 	receipt := core.MakeReceipt(r.evm, res, r.db, r.header.Number, common.Hash{}, r.header.Time, tx, r.gas.CumulativeUsed(), nil)
+	if receipt.Logs == nil {
+		receipt.Logs = []*types.Log{} // as decoded receipts have it
+	}
 	receipt.EffectiveGasPrice = msg.GasPrice.ToBig()
 	r.receipts = append(r.receipts, receipt)
 	r.logs = append(r.logs, receipt.Logs...)
