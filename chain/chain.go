@@ -96,7 +96,7 @@ func Open(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Lo
 	if err := c.openStore(); err != nil {
 		return nil, err
 	}
-	if c.states, err = openStates(&c.cfg, c.params.MaxReversible); err != nil {
+	if c.states, err = openStates(&c.cfg, c.params.MaxReversible, c.sameHistory); err != nil {
 		return nil, err
 	}
 	c.wg.Add(2)
@@ -179,7 +179,7 @@ func (c *Chain) recover(ctx context.Context, alloc types.GenesisAlloc) error {
 		return err
 	}
 	if !c.states.has(base.Header.Root) {
-		if err := c.rollback(base); err != nil {
+		if err := c.rollback(ctx, base, c.anyLayer()); err != nil {
 			return err
 		}
 	}
@@ -187,10 +187,8 @@ func (c *Chain) recover(ctx context.Context, alloc types.GenesisAlloc) error {
 		return err
 	}
 	c.sinceFlush.id = c.states.persistentID()
-	if base.Number() < c.tree.lib.height {
-		if err := c.catchUp(ctx, base); err != nil {
-			return err
-		}
+	if err := c.catchUp(ctx, base, c.tree.lib.sealed); err != nil {
+		return err
 	}
 	t, err := c.trackAt(c.tree.lib.sealed)
 	if err != nil {
@@ -227,28 +225,39 @@ func (c *Chain) base(h *block.SealedHeader) (*block.SealedHeader, error) {
 	}
 }
 
-// catchUp executes irreversible blocks above base up to the last one: their states were lost in a crash.
-func (c *Chain) catchUp(ctx context.Context, base *block.SealedHeader) error {
-	c.log.Info("executing blocks again whose states were not yet on disk", zap.Uint64("from", base.Number()+1), zap.Uint64("to", c.tree.lib.height))
+// catchUp executes the blocks above base up to and including top, of which nothing but the state is wanted: their
+// states were lost in a crash.
+func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) error {
+	if base.Hash() == top.Hash() {
+		return nil
+	}
+	c.log.Info("executing blocks again whose states were not yet on disk", zap.Uint64("from", base.Number()+1), zap.Uint64("to", top.Number()))
+	path := make([]common.Hash, 0, top.Number()-base.Number())
+	for h := top; h.Hash() != base.Hash(); {
+		path = append(path, h.Hash())
+		if h = c.Sealed(h.Parent()); h == nil {
+			return unknownBlock(path[len(path)-1])
+		}
+	}
 	t, err := c.trackAt(base)
 	if err != nil {
 		return fmt.Errorf("%w: remove the state directory %s to make it again", err, c.cfg.Dir)
 	}
 	parent := base
-	for n := base.Number() + 1; n <= c.tree.lib.height; n++ {
+	for i := len(path) - 1; i >= 0; i-- {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b, err := c.store.BlockByHeight(n)
+		b, err := c.store.Block(path[i])
 		if err != nil {
-			return fmt.Errorf("read irreversible block %d: %w", n, err)
+			return fmt.Errorf("read block %d: %w", parent.Number()+1, err)
 		}
 		o, err := c.execute(b, parent, t)
 		if err == nil {
 			err = c.commit(o)
 		}
 		if err != nil {
-			return fmt.Errorf("irreversible block %d does not execute on this node's state; remove the state directory %s to make it again: %w", n, c.cfg.Dir, err)
+			return fmt.Errorf("block %d does not execute again on this node's state; remove the state directory %s to make it again: %w", b.Number(), c.cfg.Dir, err)
 		}
 		c.keepReceipts(o.block, o.receipts)
 		if err := c.flushIfDue(b.Header.Root); err != nil {
@@ -266,7 +275,7 @@ func (c *Chain) resetStates() error {
 	if err := os.RemoveAll(c.cfg.Dir); err != nil {
 		return err
 	}
-	s, err := openStates(&c.cfg, c.params.MaxReversible)
+	s, err := openStates(&c.cfg, c.params.MaxReversible, c.sameHistory)
 	if err != nil {
 		return err
 	}
@@ -274,15 +283,72 @@ func (c *Chain) resetStates() error {
 	return nil
 }
 
-// rollback makes pathdb's disk state that of h. Every layer in memory is lost.
-func (c *Chain) rollback(h *block.SealedHeader) error {
+// anyLayer is the root of some block of the tree whose state pathdb has, or zero.
+func (c *Chain) anyLayer() common.Hash {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, n := range c.tree.nodes {
+		if root := n.sealed.Header.Root; c.states.has(root) {
+			return root
+		}
+	}
+	return common.Hash{}
+}
+
+// sameHistory: see openStates. Genesis makes the first state transition and every block one more.
+func (c *Chain) sameHistory(id uint64, idOf func(common.Hash) (uint64, bool)) bool {
+	if id == 0 || id-1 > c.tree.lib.height {
+		return false
+	}
+	h, err := c.store.HeaderByHeight(id - 1)
+	if err != nil {
+		return false
+	}
+	got, ok := idOf(h.Header.Root)
+	return ok && got == id
+}
+
+// rollback makes pathdb's disk state that of h. Every layer in memory is lost. kept is the root of any layer there.
+func (c *Chain) rollback(ctx context.Context, h *block.SealedHeader, kept common.Hash) error {
 	failpoint.Hit("chain/rollback-before")
-	if err := c.states.trie.Recover(h.Header.Root); err != nil {
+	c.m.recovers.Inc()
+	if c.states.indexed() && c.states.recoverable(h.Header.Root) {
+		err := c.states.trie().Recover(h.Header.Root)
+		if err == nil {
+			failpoint.Hit("chain/rollback-after")
+			return nil
+		}
+		c.log.Warn("state rollback failed; trying without the history index", zapHeight(h.Number()), zapError(err))
+	}
+	if err := c.rollbackUnindexed(ctx, h, kept); err != nil {
 		return fmt.Errorf("roll the state back to block %d %s: %w", h.Number(), h.Hash(), err)
 	}
-	c.m.recovers.Inc()
 	failpoint.Hit("chain/rollback-after")
 	return nil
+}
+
+// rollbackUnindexed rolls back without the index of the history, which is made again in the background, and executes
+// again what the state on disk lacks.
+func (c *Chain) rollbackUnindexed(ctx context.Context, h *block.SealedHeader, kept common.Hash) error {
+	if err := c.states.dropIndex(); err != nil {
+		return err
+	}
+	if err := c.states.reopen(kept, false); err != nil {
+		return err
+	}
+	base, err := c.base(h)
+	if err != nil {
+		return err
+	}
+	if !c.states.has(base.Header.Root) {
+		if err := c.states.trie().Recover(base.Header.Root); err != nil {
+			return err
+		}
+	}
+	if err := c.states.reopen(base.Header.Root, true); err != nil {
+		return err
+	}
+	return c.catchUp(ctx, base, h)
 }
 
 // acquire takes the execution slot.

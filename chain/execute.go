@@ -40,7 +40,7 @@ type run struct {
 
 // newRun opens the parent's state and makes the calls of a block's start.
 func (c *Chain) newRun(h *types.Header, parentRoot common.Hash) (*run, error) {
-	db, err := state.New(parentRoot, c.states.db)
+	db, err := state.New(parentRoot, c.states.layers.Load().db)
 	if err != nil {
 		return nil, fmt.Errorf("state of the parent of block %s: %w: %w", h.Number, ErrStateUnavailable, err)
 	}
@@ -79,6 +79,9 @@ func (r *run) apply(tx *types.Transaction) error {
 	}
 	r.db.Finalise(r.evm.GetRules())
 	receipt := core.MakeReceipt(r.evm, res, r.db, r.header.Number, common.Hash{}, r.header.Time, tx, r.gas.CumulativeUsed(), nil)
+	if receipt.Logs == nil {
+		receipt.Logs = []*types.Log{} // as decoded receipts have it
+	}
 	receipt.EffectiveGasPrice = msg.GasPrice.ToBig()
 	r.receipts = append(r.receipts, receipt)
 	r.logs = append(r.logs, receipt.Logs...)
@@ -102,12 +105,13 @@ func (r *run) finish(t *track) (requests common.Hash, next block.Schedule, err e
 // core ahead of execution, through a cache that both share.
 func (c *Chain) openAhead(b *block.Block, root common.Hash) (db *state.StateDB, stop func(), err error) {
 	if len(b.Transactions) < readAheadTxs {
-		db, err = state.New(root, c.states.db)
+		db, err = state.New(root, c.states.layers.Load().db)
 		stop = func() {}
 	} else {
 		var ahead, exec state.Reader
-		if ahead, exec, err = c.states.db.ReadersWithCacheStats(root); err == nil {
-			db, err = state.NewWithReader(root, c.states.db, exec)
+		below := c.states.layers.Load().db
+		if ahead, exec, err = below.ReadersWithCacheStats(root); err == nil {
+			db, err = state.NewWithReader(root, below, exec)
 			var halt atomic.Bool
 			var wg sync.WaitGroup
 			wg.Go(func() { readAhead(ahead, b, &halt) })

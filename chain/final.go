@@ -168,7 +168,7 @@ func (c *Chain) executeRun(ctx context.Context, blocks []*block.Block, wait func
 			return err
 		}
 	}
-	ready, err := c.prepare(fork, up)
+	ready, err := c.prepare(ctx, fork, up)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (c *Chain) flushIfDue(root common.Hash) error {
 	}
 	c.receipts.drain()
 	failpoint.Hit("chain/flush-before")
-	if err := c.states.trie.Commit(root, false); err != nil {
+	if err := c.states.trie().Commit(root, false); err != nil {
 		return fmt.Errorf("write the state to disk: %w", err)
 	}
 	failpoint.Hit("chain/flush-after")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/internal/failpoint"
@@ -103,7 +104,7 @@ func (c *Chain) setHead(ctx context.Context, hash common.Hash) (SetHeadResult, e
 			return res, err
 		}
 	}
-	ready, err := c.prepare(fork, up)
+	ready, err := c.prepare(ctx, fork, up)
 	if err != nil {
 		return res, err
 	}
@@ -162,7 +163,7 @@ func (c *Chain) abandon(fork *node) error {
 		}
 		ev.RemovedLogs = append(logs, ev.RemovedLogs...)
 		c.mu.Lock()
-		c.tree.canon = c.tree.canon[:len(c.tree.canon)-1]
+		c.tree.canon = slices.Clip(c.tree.canon[:len(c.tree.canon)-1]) // an append must not write into what readers hold
 		c.mu.Unlock()
 		failpoint.Hit("chain/switch-abandoned")
 	}
@@ -175,7 +176,7 @@ func (c *Chain) abandon(fork *node) error {
 // prepare sees to it that execution can go on: it returns how many of up need no execution since they were executed
 // and a state at or above the last of them is there. If neither the fork nor any of those has its state, the one on
 // disk is rolled back to the fork.
-func (c *Chain) prepare(fork *node, up []*node) (ready int, err error) {
+func (c *Chain) prepare(ctx context.Context, fork *node, up []*node) (ready int, err error) {
 	for i, x := range up {
 		if x.status != executed || x.track == nil {
 			break
@@ -187,7 +188,7 @@ func (c *Chain) prepare(fork *node, up []*node) (ready int, err error) {
 	if ready > 0 || c.states.has(fork.sealed.Header.Root) {
 		return ready, nil
 	}
-	return 0, c.rollback(fork.sealed)
+	return 0, c.rollback(ctx, fork.sealed, c.anyLayer())
 }
 
 // takeOver makes a block the head that was executed before.

@@ -63,7 +63,7 @@ func newTestGenesis(t testing.TB, change func(*testGenesis)) *testGenesis {
 	config := *params.AllDevChainProtocolChanges
 	config.ChainID = big.NewInt(7777)
 	config.OsakaTime, config.AmsterdamTime = &zero, nil
-	config.BPO1Time, config.BPO2Time = nil, nil
+	config.BogotaTime, config.BPO1Time, config.BPO2Time = nil, nil, nil
 	g := &testGenesis{
 		config: &config,
 		params: block.Parameters{

@@ -108,15 +108,38 @@ func (c *Chain) Transaction(h common.Hash) (tx *types.Transaction, blockHash com
 	blockHash, height, index, ok = c.receipts.transaction(h)
 	if !ok || c.CanonicalHash(height) != blockHash {
 		var err error
-		if blockHash, height, index, err = c.store.Transaction(h); err != nil || c.CanonicalHash(height) != blockHash {
+		if blockHash, height, index, err = c.store.Transaction(h); err != nil {
 			return nil, common.Hash{}, 0, 0, false
 		}
+	}
+	if c.CanonicalHash(height) != blockHash {
+		return c.searchReversible(h)
 	}
 	b := c.BlockByHash(blockHash)
 	if b == nil || index >= uint64(len(b.Transactions)) || b.Transactions[index].Hash() != h {
 		return nil, common.Hash{}, 0, 0, false
 	}
 	return b.Transactions[index], blockHash, height, index, true
+}
+
+// searchReversible looks through the executed blocks above the last irreversible one, newest first: the store names
+// one place of a transaction, which is on another branch.
+func (c *Chain) searchReversible(h common.Hash) (*types.Transaction, common.Hash, uint64, uint64, bool) {
+	c.mu.RLock()
+	canon := c.tree.canon
+	c.mu.RUnlock()
+	for i := len(canon) - 1; i > 0; i-- {
+		b := c.BlockByHash(canon[i].hash)
+		if b == nil {
+			continue
+		}
+		for j, tx := range b.Transactions {
+			if tx.Hash() == h {
+				return tx, b.Hash(), b.Number(), uint64(j), true //nolint:gosec // an index
+			}
+		}
+	}
+	return nil, common.Hash{}, 0, 0, false
 }
 
 // HasState reports whether a state with this root is a layer in memory or the one on disk.
@@ -128,10 +151,10 @@ func (c *Chain) StateAt(h *types.Header) (*state.StateDB, error) {
 	if c.closed.Load() {
 		return nil, ErrClosed
 	}
-	if db, err := state.New(h.Root, c.states.db); err == nil {
+	if db, err := state.New(h.Root, c.states.layers.Load().db); err == nil {
 		return db, nil
 	}
-	db, err := state.New(h.Root, c.states.historic)
+	db, err := state.New(h.Root, c.states.layers.Load().historic)
 	if err == nil {
 		return db, nil
 	}

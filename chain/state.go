@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/rawdb"
@@ -13,21 +15,27 @@ import (
 	"github.com/ethereum/go-ethereum/ethdb"
 	"github.com/ethereum/go-ethereum/ethdb/pebble"
 	"github.com/ethereum/go-ethereum/params"
+	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/ethereum/go-ethereum/triedb"
 	"github.com/ethereum/go-ethereum/triedb/pathdb"
 	"github.com/holiman/uint256"
 )
 
 // states is the state database: Pebble with an ancient directory (pathdb keeps its history, and so its rollback,
-// there) under pathdb. Reads are safe from any goroutine; commit, recover, flush and close belong to the executor.
+// there) under pathdb. Reads are safe from any goroutine; everything that changes it belongs to the executor.
 type states struct {
-	dir      string
-	disk     ethdb.Database
+	disk   ethdb.Database
+	code   *state.CodeDB
+	config pathdb.Config
+	layers atomic.Pointer[layers]
+	closed bool
+}
+
+// layers is one opening of pathdb; a rollback may replace it.
+type layers struct {
 	trie     *triedb.Database
-	code     *state.CodeDB
 	db       *state.MPTDatabase
 	historic *state.HistoricDB
-	closed   bool
 }
 
 func (c *Config) history(maxReversible uint64) uint64 {
@@ -37,7 +45,9 @@ func (c *Config) history(maxReversible uint64) uint64 {
 	return max(c.StateHistory, 2*maxReversible, 2*layersKept)
 }
 
-func openStates(cfg *Config, maxReversible uint64) (*states, error) {
+// openStates opens or creates the database. same reports whether the state transition of this id, counted from
+// genesis' first, belongs to an irreversible block and led to the root that the database remembers for the id.
+func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf func(root common.Hash) (uint64, bool)) bool) (*states, error) {
 	kv, err := pebble.New(filepath.Join(cfg.Dir, "kv"), cfg.DatabaseCacheMiB, cfg.Handles, "", false)
 	if err != nil {
 		return nil, fmt.Errorf("open state database %s: %w", cfg.Dir, err)
@@ -46,20 +56,83 @@ func openStates(cfg *Config, maxReversible uint64) (*states, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open state history in %s: %w", cfg.Dir, err), kv.Close())
 	}
-	s := &states{dir: cfg.Dir, disk: disk}
-	s.trie = triedb.NewDatabase(disk, &triedb.Config{PathDB: &pathdb.Config{
+	s := &states{disk: disk, code: state.NewCodeDB(disk), config: pathdb.Config{
 		TrieCleanSize:       cfg.TrieCacheMiB << 20,
 		StateCleanSize:      cfg.StateCacheMiB << 20,
 		WriteBufferSize:     cfg.WriteBufferMiB << 20,
 		StateHistory:        cfg.history(maxReversible),
 		TrienodeHistory:     -1,
-		EnableStateIndexing: true,
 		NoHistoryIndexDelay: true,
-	}})
-	s.code = state.NewCodeDB(disk)
-	s.db = state.NewMPTDatabase(s.trie, s.code)
-	s.historic = state.NewHistoricDatabase(s.trie, s.code)
+	}}
+	if err := s.checkIndex(same); err != nil {
+		return nil, errors.Join(fmt.Errorf("state history index in %s: %w", cfg.Dir, err), disk.Close())
+	}
+	s.openLayers(true)
 	return s, nil
+}
+
+func (s *states) openLayers(index bool) {
+	cfg := s.config
+	cfg.EnableStateIndexing = index
+	t := triedb.NewDatabase(s.disk, &triedb.Config{PathDB: &cfg})
+	s.layers.Store(&layers{t, state.NewMPTDatabase(t, s.code), state.NewHistoricDatabase(t, s.code)})
+}
+
+func (s *states) trie() *triedb.Database { return s.layers.Load().trie }
+
+// reopen closes pathdb and opens it again, with the layers up to and including root if that is one, else with what is
+// on disk.
+func (s *states) reopen(root common.Hash, index bool) error {
+	if s.has(root) {
+		if err := s.trie().Journal(root); err != nil {
+			return fmt.Errorf("write state journal: %w", err)
+		}
+	}
+	if err := s.trie().Close(); err != nil {
+		return fmt.Errorf("close the state layers: %w", err)
+	}
+	s.openLayers(index)
+	return s.dropJournal()
+}
+
+// indexed reports whether pathdb has completed the index of its history since it was opened. While it has not,
+// pathdb's rollback can fail half-way over histories that the index lacks.
+func (s *states) indexed() bool {
+	_, err := s.trie().HistoricStateReader(common.Hash{})
+	return err == nil || !strings.Contains(err.Error(), "fully indexed")
+}
+
+// checkIndex drops the index of the state history, which pathdb then makes again, if a crash left entries of histories
+// that are lost and may not come again. pathdb takes such entries for right, which they are only if the same blocks
+// are executed again; an entry of another branch would make a later rollback fail.
+func (s *states) checkIndex(same func(id uint64, idOf func(common.Hash) (uint64, bool)) bool) error {
+	if len(rawdb.ReadTrieJournal(s.disk)) > 0 { // a clean stop
+		return nil
+	}
+	blob := rawdb.ReadStateHistoryIndexMetadata(s.disk)
+	if len(blob) == 0 {
+		return nil
+	}
+	var m struct {
+		Version uint8
+		Last    uint64
+	}
+	idOf := func(root common.Hash) (uint64, bool) {
+		if id := rawdb.ReadStateID(s.disk, root); id != nil {
+			return *id, true
+		}
+		return 0, false
+	}
+	if err := rlp.DecodeBytes(blob, &m); err == nil && (m.Last <= s.persistentID() || same(m.Last, idOf)) {
+		return nil
+	}
+	return s.dropIndex()
+}
+
+func (s *states) dropIndex() error {
+	rawdb.DeleteStateHistoryIndexMetadata(s.disk)
+	rawdb.DeleteStateHistoryIndexes(s.disk)
+	return s.disk.SyncKeyValue()
 }
 
 // dropJournal removes the layer journal of the last clean stop once its layers are loaded: after a later rollback
@@ -72,12 +145,12 @@ func (s *states) dropJournal() error {
 
 // has reports whether the state is a layer in memory or the one on disk.
 func (s *states) has(root common.Hash) bool {
-	_, err := s.trie.NodeReader(root)
+	_, err := s.trie().NodeReader(root)
 	return err == nil
 }
 
 func (s *states) recoverable(root common.Hash) bool {
-	ok, err := s.trie.Recoverable(root)
+	ok, err := s.trie().Recoverable(root)
 	return ok && err == nil
 }
 
@@ -88,7 +161,7 @@ func (s *states) empty() bool { return s.has(types.EmptyRootHash) }
 
 // commitGenesis writes the genesis allocation; the root must be the one block 0 names.
 func (s *states) commitGenesis(alloc types.GenesisAlloc, want common.Hash) error {
-	db, err := state.New(types.EmptyRootHash, s.db)
+	db, err := state.New(types.EmptyRootHash, s.layers.Load().db)
 	if err != nil {
 		return fmt.Errorf("open empty state: %w", err)
 	}
@@ -113,7 +186,7 @@ func (s *states) commitGenesis(alloc types.GenesisAlloc, want common.Hash) error
 	if root != want {
 		return fmt.Errorf("genesis allocation has state root %s, block 0 names %s", root, want)
 	}
-	return s.trie.Commit(root, false)
+	return s.trie().Commit(root, false)
 }
 
 // close writes the layers below head to pathdb's journal, if head's state is one, and closes everything.
@@ -124,10 +197,10 @@ func (s *states) close(head common.Hash) error {
 	s.closed = true
 	var errs []error
 	if s.has(head) {
-		if err := s.trie.Journal(head); err != nil {
+		if err := s.trie().Journal(head); err != nil {
 			errs = append(errs, fmt.Errorf("write state journal: %w", err))
 		}
 	}
-	errs = append(errs, s.trie.Close(), s.disk.Close())
+	errs = append(errs, s.trie().Close(), s.disk.Close())
 	return errors.Join(errs...)
 }
