@@ -92,7 +92,15 @@ func talk(la, lb transport.Link, i int) error {
 		}
 		cancel()
 	}()
-	return errors.Join(la.Send(ctx, message(1, i, 9)), receiveAll(ctx, lb, 1, i, 1, func(int) int { return 9 }))
+	if err := la.Send(ctx, message(1, i, 9)); err != nil {
+		return err
+	}
+	for {
+		m, err := lb.RecvLane(ctx, 1)
+		if err != nil || check(m, 1, i, 9) == nil {
+			return err // what an earlier call sent is passed over
+		}
+	}
 }
 
 // testRestart: a host that comes back with its identity gets a new link.
