@@ -77,6 +77,12 @@ func (p *proxy) cut() int {
 	return n
 }
 
+func (p *proxy) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns)
+}
+
 func (p *proxy) close() {
 	_ = p.listener.Close()
 	p.cut()
@@ -127,13 +133,14 @@ func (b *bench) proxied(t testing.TB, h transport.Host) string {
 	return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/%s", p.listener.Addr().(*net.TCPAddr).Port, h.ID())
 }
 
-func (b *bench) cut(hosts ...transport.Host) int {
+// each sums what f gives for the proxies of the hosts.
+func (b *bench) each(f func(*proxy) int, hosts ...transport.Host) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
 	for _, h := range hosts {
 		if p := b.proxies[h.ID()]; p != nil {
-			n += p.cut()
+			n += f(p)
 		}
 	}
 	return n
@@ -164,11 +171,12 @@ func (b *bench) raw(t testing.TB, i int, target transport.Host) (transport.PeerI
 func TestConformance(t *testing.T) {
 	b := newBench()
 	conformance.Run(t, conformance.Harness{
-		NewHost: b.newHost,
-		Addr:    b.proxied,
-		Break:   func(x, y transport.Host) int { return b.cut(x, y) },
-		Raw:     b.raw,
-		Long:    os.Getenv("BORNODE_LONG") != "",
+		NewHost:     b.newHost,
+		Addr:        b.proxied,
+		Break:       func(x, y transport.Host) int { return b.each((*proxy).cut, x, y) },
+		Connections: func(x, y transport.Host) int { return b.each((*proxy).count, x, y) },
+		Raw:         b.raw,
+		Long:        os.Getenv("BORNODE_LONG") != "",
 	})
 }
 
