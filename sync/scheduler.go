@@ -215,17 +215,20 @@ func (s *scheduler) Assign(now time.Time) []assignment {
 	if s.target == 0 || len(s.sources) == 0 {
 		return nil
 	}
+	lowest := true // nothing below is missing
 	for i := 0; ; i++ {
 		if i == len(s.chunks) && !s.cut() {
 			return out
 		}
 		c := s.chunks[i]
 		if c.state != chunkWanted {
+			lowest = lowest && c.state != chunkAsked
 			continue
 		}
-		if i > 0 && !s.roomFor(c.end, c.end-c.start+1) {
+		if !lowest && !s.roomFor(c.end, c.end-c.start+1) {
 			return out
 		}
+		lowest = false
 		s.fit(i)
 		p, src := s.pick(c, now)
 		if src == nil {
