@@ -244,9 +244,7 @@ func TestCase09PrunedPeerIsNotAskedAgain(t *testing.T) {
 		s := l.script("pruned", n).at(chain[100], chain[98], 99).hello()
 		s.refuse(s.syncRequest().ReqIndex, CodePruned, 90)
 		s.refuse(s.syncRequest().ReqIndex, CodePruned, 90)
-		for range 2 { // both are taken back, and no more come
-			require.Zero(l.t, s.syncRequest().Start)
-		}
+		require.Zero(l.t, s.syncRequest().Start, "the other request is taken back, and no more come")
 		s.quiet(time.Minute, 0, TypeSyncRequest)
 	})
 }
@@ -463,7 +461,7 @@ func TestCase18HeartbeatLossCloses(t *testing.T) {
 		require.Len(l.t, n.m.Peers(), 1, "a peer that answers time messages stays")
 		require.Less(l.t, n.m.Peers()[0].RTT, time.Second)
 		quietPeer := l.host("mute")
-		require.NoError(l.t, quietPeer.Dial(t.Context(), n.host.Addrs()[0]))
+		require.NoError(l.t, quietPeer.Dial(l.t.Context(), n.host.Addrs()[0]))
 		k := <-quietPeer.Links() // never reads, never answers
 		h := (&script{l: l, host: quietPeer, pos: s.pos}).handshake()
 		require.True(l.t, k.TrySend(transport.Message{Type: uint8(TypeHandshake), Payload: h.Encode()}))

@@ -492,6 +492,9 @@ func (s *scheduler) Done() bool { return s.next > s.target && len(s.chunks) == 0
 // Stuck reports whether nothing is under way and nobody can be asked for the lowest missing chunk, now or after a
 // back-off.
 func (s *scheduler) Stuck() bool {
+	if s.Done() {
+		return false
+	}
 	start, tried := s.next, map[transport.PeerID]bool(nil)
 	if len(s.chunks) > 0 {
 		c := s.chunks[0]
