@@ -61,7 +61,7 @@ func (m *Manager) planInput(now time.Time) planInput {
 		}
 		v := peerView{
 			id: p.id, pos: p.pos, latency: p.latency(), since: p.aheadSince, notRange: p.notRange, notAsk: p.notAsk,
-			canRange: p.hello.Modes&ServeRange != 0,
+			canRange: p.hello.Modes&ServeRange != 0, rangeTo: p.rangeTo(),
 		}
 		v.headHere = p.pos.Head.Hash == in.local.Head.Hash || in.local.ahead(p.pos)
 		if !v.headHere {
@@ -76,8 +76,16 @@ func (m *Manager) planInput(now time.Time) planInput {
 
 func (m *Manager) source(p *peer) {
 	if p.hello.Modes&ServeRange != 0 {
-		m.sched.Source(p.id, p.pos.First, p.pos.LIB.Height, p.clock.RTT())
+		m.sched.Source(p.id, p.pos.First, p.rangeTo(), p.clock.RTT())
 	}
+}
+
+// rangeTo is the last height that a peer can serve in a range, as far as known.
+func (p *peer) rangeTo() uint64 {
+	if p.rangeEnd > 0 {
+		return min(p.rangeEnd, p.pos.LIB.Height)
+	}
+	return p.pos.LIB.Height
 }
 
 // enter changes the state.
@@ -203,8 +211,7 @@ func (m *Manager) onError(p *peer, e *ErrorMessage) {
 		}
 		if e.Code == CodeBeyond && e.Height < p.pos.LIB.Height {
 			// It cannot serve what it claims. Its claim counts again with its next handshake.
-			p.notRange = now.Add(m.backoff(p.empty))
-			p.empty++
+			p.rangeEnd = max(e.Height, 1)
 		}
 		m.evaluate(now)
 	case m.ask != nil && m.ask.peer == p && m.ask.req == e.ReqIndex:

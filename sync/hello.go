@@ -82,7 +82,7 @@ func (m *Manager) onHandshake(p *peer, h *Handshake) {
 	first := !p.handshaken
 	p.handshaken, p.hello, p.seenGen = true, h, h.Generation
 	m.moved(p, Position{Head: h.Head, LIB: h.LIB, Justified: h.Justified.Slot, First: h.First}, now)
-	p.notRange, p.notAsk = time.Time{}, time.Time{}
+	p.notRange, p.notAsk, p.rangeEnd = time.Time{}, time.Time{}, 0
 	m.log.Debug("handshake", zap.String("peer", string(p.id)), zap.Uint64("generation", h.Generation), zap.Uint64("height", h.Head.Height), zap.Uint64("slot", h.Head.Slot))
 	if first {
 		if m.deps.OnLink != nil {

@@ -73,4 +73,5 @@ const (
 	dampAfter        = 8                // useless duplicates in a row before that wish is sent
 	goAwayGrace      = 2 * time.Second  // how long a go_away may take to leave before the link is cut
 	maxSourceBackoff = time.Minute
+	liveLag          = 256 // blocks: a peer further below our LIB gets no live traffic
 )

@@ -1,6 +1,7 @@
 package blocksync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,6 +173,10 @@ func (n *modelNode) insert(b *block.Block) {
 	if fc := b.Record.FC; fc != nil {
 		n.finalize(fc)
 	}
+	if b.Parent() == n.head.Hash() && (b.Record.QC == nil || b.Record.QC.Target.Hash == b.Parent()) {
+		n.head = b
+		return
+	}
 	n.choose()
 }
 
@@ -192,23 +197,28 @@ func (n *modelNode) finalize(fc *block.Certificate) {
 	}
 }
 
+// choose prefers the branch of the justified block, then height, slot and hash.
 func (n *modelNode) choose() {
-	best := n.lib()
+	root := n.lib()
+	if j := n.blocks[n.justified.Hash]; j != nil && n.descends(j, root) {
+		root = j
+	}
+	above := make([]*block.Block, 0, 64)
 	for _, b := range n.blocks {
-		if !n.descends(b, n.lib()) {
+		if b.Number() > root.Number() {
+			above = append(above, b)
+		}
+	}
+	slices.SortFunc(above, func(a, b *block.Block) int { return cmp.Compare(a.Number(), b.Number()) })
+	in := map[common.Hash]bool{root.Hash(): true}
+	best := root
+	for _, b := range above {
+		if !in[b.Parent()] {
 			continue
 		}
-		if j := n.blocks[n.justified.Hash]; j != nil && n.descends(j, n.lib()) {
-			if in, have := n.descends(b, j), n.descends(best, j); in != have {
-				if in {
-					best = b
-				}
-				continue
-			}
-		}
-		bh, h := best.Number(), b.Number()
-		hashA, hashB := b.Hash(), best.Hash()
-		if h > bh || h == bh && (b.Slot() < best.Slot() || b.Slot() == best.Slot() && slices.Compare(hashA[:], hashB[:]) < 0) {
+		in[b.Hash()] = true
+		hash, have := b.Hash(), best.Hash()
+		if b.Number() > best.Number() || b.Slot() < best.Slot() || b.Slot() == best.Slot() && slices.Compare(hash[:], have[:]) < 0 {
 			best = b
 		}
 	}

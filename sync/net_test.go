@@ -127,7 +127,7 @@ func (l *lab) eventually(cond func() bool, what string, args ...any) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			require.FailNow(l.t, "did not happen", what, args)
+			require.FailNow(l.t, "did not happen: "+fmt.Sprintf(what, args...))
 		}
 	}
 }

@@ -45,8 +45,9 @@ type peer struct {
 	aheadSince time.Time
 	notAsk     time.Time
 	notRange   time.Time
-	empty      int // answers in a row that brought nothing
-	unlinked   int // unlinkable blocks without a useful one between
+	rangeEnd   uint64 // last height it proved able to serve, when less than it claims; 0: as claimed
+	empty      int    // answers in a row that brought nothing
+	unlinked   int    // unlinkable blocks without a useful one between
 	orphans    int
 	suspected  int
 
@@ -92,8 +93,10 @@ func (p *peer) send(lane transport.Lane, t MessageType, payload []byte) bool {
 func (p *peer) latency() time.Duration { return p.clock.RTT() / 2 }
 
 // wants reports whether the peer can use live traffic: one that is still fetching what is irreversible here cannot.
+//
+// liveLag is allowed for: what we know of its head is old by a heartbeat and a round trip.
 func (p *peer) wants(lib Ref) bool {
-	return p.handshaken && !p.leaving && p.pos.Head.Height+1 >= lib.Height
+	return p.handshaken && !p.leaving && p.pos.Head.Height+liveLag >= lib.Height
 }
 
 func (p *peer) dampedNow(d Damp, now time.Time) bool {

@@ -38,6 +38,7 @@ type peerView struct {
 	notRange time.Time     // not to be asked for ranges before
 	notAsk   time.Time     // not to be asked for its branch before
 	canRange bool
+	rangeTo  uint64 // last height it can serve in a range
 }
 
 // decision is what the plan says to do.
@@ -86,11 +87,11 @@ func rangeTarget(in planInput) uint64 {
 	servable := false
 	for i := range in.peers {
 		p := &in.peers[i]
-		if !p.canRange || in.now.Before(p.notRange) || p.pos.LIB.Height <= reach || in.current != LIBCatchup && !in.lasting(p) {
+		if !p.canRange || in.now.Before(p.notRange) || p.rangeTo <= reach || in.current != LIBCatchup && !in.lasting(p) {
 			continue
 		}
 		servable = servable || p.pos.First <= reach+1
-		target = max(target, p.pos.LIB.Height)
+		target = max(target, p.rangeTo)
 	}
 	if !servable || in.local.Head.Height >= target {
 		return 0

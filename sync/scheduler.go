@@ -215,17 +215,20 @@ func (s *scheduler) Assign(now time.Time) []assignment {
 	if s.target == 0 || len(s.sources) == 0 {
 		return nil
 	}
+	lowest := true // nothing below is missing
 	for i := 0; ; i++ {
 		if i == len(s.chunks) && !s.cut() {
 			return out
 		}
 		c := s.chunks[i]
 		if c.state != chunkWanted {
+			lowest = lowest && c.state != chunkAsked
 			continue
 		}
-		if i > 0 && !s.roomFor(c.end, c.end-c.start+1) {
+		if !lowest && !s.roomFor(c.end, c.end-c.start+1) {
 			return out
 		}
+		lowest = false
 		s.fit(i)
 		p, src := s.pick(c, now)
 		if src == nil {
@@ -489,6 +492,9 @@ func (s *scheduler) Done() bool { return s.next > s.target && len(s.chunks) == 0
 // Stuck reports whether nothing is under way and nobody can be asked for the lowest missing chunk, now or after a
 // back-off.
 func (s *scheduler) Stuck() bool {
+	if s.Done() {
+		return false
+	}
 	start, tried := s.next, map[transport.PeerID]bool(nil)
 	if len(s.chunks) > 0 {
 		c := s.chunks[0]
