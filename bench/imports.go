@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,10 +13,8 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/node"
 )
-
-// chunkBlocks is how many blocks are handed to the driver at once, as a catching-up node does.
-const chunkBlocks = 256
 
 // Spread is a figure over several runs.
 type Spread struct {
@@ -131,43 +130,20 @@ func importOnce(ctx context.Context, h *history, mode consensus.Mode) (r importR
 }
 
 func feed(ctx context.Context, driver *consensus.Driver, h *history, mode consensus.Mode) error {
-	decoded := make(chan *block.Block, 4*chunkBlocks)
-	var bad error
-	go func() {
-		defer close(decoded)
-		for _, raw := range h.blocks {
-			b, err := block.DecodeBlock(raw, 0)
-			if err != nil {
-				bad = err
-				return
-			}
-			select {
-			case decoded <- b:
-			case <-ctx.Done():
-				return
-			}
+	left := h.blocks
+	err := node.Feed(ctx, driver, mode, 1, func() (*block.Block, error) {
+		if len(left) == 0 {
+			return nil, io.EOF
 		}
-	}()
-	var waiting []*block.Block
-	for b := range decoded {
-		if waiting = append(waiting, b); len(waiting) < chunkBlocks {
-			continue
-		}
-		res, err := driver.AddRange(ctx, waiting, mode)
-		if err != nil {
-			return err
-		}
-		waiting = append(waiting[:0:0], waiting[len(waiting)-res.Rest:]...)
-	}
-	if bad != nil {
-		return bad
-	}
-	res, err := driver.AddRange(ctx, waiting, mode)
+		raw := left[0]
+		left = left[1:]
+		return block.DecodeBlock(raw, 0)
+	}, nil, nil)
 	if err != nil {
 		return err
 	}
-	if want := uint64(len(h.blocks) - trailing); res.Applied < want {
-		return fmt.Errorf("final up to %d, expected %d", res.Applied, want)
+	if got, want := driver.Status().LIB.Height, uint64(len(h.blocks)-trailing); got < want {
+		return fmt.Errorf("final up to %d, expected %d", got, want)
 	}
 	return nil
 }

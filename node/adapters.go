@@ -21,7 +21,7 @@ func (d syncDriver) AddRange(ctx context.Context, blocks []*block.Block, mode bl
 		m = consensus.Certified
 	}
 	r, err := d.Driver.AddRange(ctx, blocks, m)
-	return blocksync.RangeResult{Applied: r.Applied, Next: r.Next, Rest: r.Rest}, err
+	return blocksync.RangeResult{Applied: r.Applied, Rest: r.Rest}, err
 }
 
 func (d syncDriver) Status() blocksync.DriverStatus {
@@ -54,7 +54,7 @@ func classify(err error) blocksync.Verdict {
 
 // corrupt tells blocksync which height to fetch again.
 func corrupt(err error) (uint64, bool) {
-	var c *blockstore.CorruptError
+	var c blockstore.ErrCorrupt
 	if errors.As(err, &c) {
 		return c.Height, true
 	}

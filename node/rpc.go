@@ -5,6 +5,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/rpc"
+	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/transport"
 )
 
@@ -21,7 +22,7 @@ func (c rpcConsensus) Stalled() bool                     { return c.n.driver.Sta
 
 func (s rpcSync) SyncStatus() rpc.SyncStatus {
 	x := s.n.sync.Status()
-	return rpc.SyncStatus{Syncing: !x.InSync(), Mode: x.Mode.String(), State: x.State.String(), Start: x.Start, Current: x.Current, Target: x.Target}
+	return rpc.SyncStatus{Syncing: x.State != blocksync.InSync, Mode: x.Mode.String(), State: x.State.String(), Start: x.Start, Current: x.Current, Target: x.Target}
 }
 
 func (w rpcNetwork) ID() string      { return string(w.n.host.ID()) }
@@ -34,10 +35,27 @@ func (w rpcNetwork) Peers() []rpc.PeerInfo {
 		out[i] = rpc.PeerInfo{
 			ID: string(p.ID), Address: p.Address, Provider: p.Provider, Incoming: p.Incoming, Height: p.Head.Height, LIB: p.LIB.Height,
 			RTTMicros: uint64(p.RTT.Microseconds()), //nolint:gosec // a round trip is not negative
-			Counters:  p.Counters,
+			Counters:  counters(p),
 		}
 	}
 	return out
+}
+
+// counters are what moved over a link since it came up.
+func counters(p blocksync.PeerInfo) map[string]uint64 {
+	c := map[string]uint64{
+		"blocksReceived": p.BlocksIn, "blocksSent": p.BlocksOut, "votesReceived": p.VotesIn, "votesSent": p.VotesOut,
+		"transactionsReceived": p.TransactionsIn, "transactionsSent": p.TransactionsOut,
+		"rangeBlocks": p.RangeBlocks, "rangeBytes": p.RangeBytes, "servedBlocks": p.Served, "servedBytes": p.ServedBytes,
+		"duplicates": p.Duplicates, "dropped": p.Dropped,
+		"framesSent": p.Transport.FramesSent, "framesReceived": p.Transport.FramesReceived, "framesResent": p.Transport.FramesResent,
+		"reconnects": p.Transport.Reconnects,
+	}
+	for _, l := range p.Transport.Lanes {
+		c["bytesReceived"] += l.BytesReceived
+		c["bytesSent"] += l.BytesSent
+	}
+	return c
 }
 
 func (a rpcAdmin) AddPeer(ctx context.Context, addr string) error { return a.n.host.Dial(ctx, addr) }

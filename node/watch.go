@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/bornode/bornode/chain"
+	blocksync "github.com/bornode/bornode/sync"
 )
 
 const (
@@ -60,8 +61,9 @@ func (n *Node) watchFinal(ctx context.Context) {
 				<-finals
 			}
 		}
-		if n.members.refresh(n.chain, !n.sync.Status().InSync(), n.log) {
-			n.host.RecheckGate()
+		s := n.sync.Status()
+		if n.members.refresh(n.chain, s.State != blocksync.InSync || s.Peers == 0, n.log) {
+			n.sync.MembersChanged()
 		}
 	}
 }

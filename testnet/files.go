@@ -5,9 +5,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/big"
+	"net"
 	"path/filepath"
 	"time"
 
+	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -19,7 +21,6 @@ import (
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/node"
-	"github.com/bornode/bornode/transport/tcp"
 )
 
 // testChainID is the chain id of local networks.
@@ -128,7 +129,10 @@ func hostOf(url string) string {
 	return url
 }
 
-func multiaddr(hostPort string) string { return tcp.Multiaddr(hostPort) }
+func multiaddr(hostPort string) string {
+	host, port, _ := net.SplitHostPort(hostPort)
+	return "/ip4/" + host + "/tcp/" + port
+}
 
 // admit makes a node a member by the network's admin, and returns when that is final.
 func (n *Network) admit(ctx context.Context, url string, x *Node) error {
@@ -137,7 +141,7 @@ func (n *Network) admit(ctx context.Context, url string, x *Node) error {
 		return err
 	}
 	defer c.Close()
-	data, err := contracts.AddMemberCall(x.PeerID, x.Account, contracts.RoleObserver)
+	data, err := setNodeCall(x.PeerID, x.Account, contracts.RoleObserver)
 	if err != nil {
 		return err
 	}
@@ -163,6 +167,27 @@ func (n *Network) admit(ctx context.Context, url string, x *Node) error {
 	}
 	return nil
 }
+
+// setNodeCall is the admin's proposal, in effect at once, that makes a node a member.
+func setNodeCall(peerID string, account common.Address, roles uint8) ([]byte, error) {
+	var args abi.Arguments
+	for _, name := range []string{"bytes", "address", "uint8"} {
+		t, err := abi.NewType(name, "", nil)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, abi.Argument{Type: t})
+	}
+	m := contracts.NewMembers()
+	data, err := args.Pack([]byte(peerID), account, roles)
+	if err != nil {
+		return nil, err
+	}
+	return m.PackPropose(setNode, data), nil
+}
+
+// setNode is Members.SET_NODE.
+const setNode = 1
 
 // sendCall sends a transaction that calls a contract and returns its hash.
 func sendCall(ctx context.Context, c *ethclient.Client, from Account, to common.Address, data hexutil.Bytes) (common.Hash, error) {

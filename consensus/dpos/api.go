@@ -32,7 +32,7 @@ type Header struct {
 }
 
 // Point names the block.
-func (h *Header) Point() block.Point { return block.Point{Slot: h.Slot, Hash: h.Hash} }
+func (h Header) Point() block.Point { return block.Point{Slot: h.Slot, Hash: h.Hash} }
 
 // HeaderOf takes from a sealed header what the machine needs. The producer is the header's Coinbase; that the seal is
 // the producer's is for the caller to verify (Checks.Producer).
@@ -125,7 +125,7 @@ type Ready struct {
 	Tallies  []Tally       // verify and aggregate; answer each with Tallied
 	Head     common.Hash   // zero if unchanged; else the chain must make this branch the executed one
 	Final    *Final        // the LIB moved
-	Dropped  []common.Hash // blocks on losing branches, invalid or evicted: delete their bodies
+	Dropped  []common.Hash // blocks on losing branches, invalid or evicted: delete their bodies. One may enter again later
 	Evidence []Evidence    // provable guilt, verified
 	Resend   []block.Vote  // ours, signed before: broadcast again, newest first (LIB stuck, or a restart)
 	Alarm    time.Duration // next Tick wanted at this time since genesis; 0: none

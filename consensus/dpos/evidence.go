@@ -147,7 +147,7 @@ func (m *Machine) convict() {
 // doubt has a vote in our own name verified that we do not know.
 func (m *Machine) doubt(v *block.Vote) {
 	x := &pooled{Vote: *v, node: m.tree.nodes[v.Target.Hash]}
-	if m.pool.ownCheck || m.own.below(v.Target.Slot) {
+	if m.pool.ownCheck || m.own.below(v.Target.Slot) || m.own.older(v.Link) {
 		return
 	}
 	if x.node != nil && !x.node.own.sits(v.Voter) {

@@ -3,6 +3,7 @@ package dpos
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -166,10 +167,7 @@ func (m *Machine) enter(h *Header) error {
 	if err := m.room(n); err != nil {
 		return err
 	}
-	m.tree.insert(n)
-	m.dirty = true
-	m.witness(n)
-	m.own.sealed(m, n)
+	m.attach(n)
 	m.settle(n)
 	if c := h.QC; c != nil {
 		m.apply(n.ancestor(c.Target), c)
@@ -178,6 +176,17 @@ func (m *Machine) enter(h *Header) error {
 		m.apply(n.ancestor(c.Target), c)
 	}
 	return nil
+}
+
+// attach puts a checked node into the tree.
+func (m *Machine) attach(n *node) {
+	if i := slices.Index(m.out.Dropped, n.Hash); i >= 0 {
+		m.out.Dropped = slices.Delete(m.out.Dropped, i, i+1) // it came back before anyone was told that it left
+	}
+	m.tree.insert(n)
+	m.dirty = true
+	m.witness(n)
+	m.own.sealed(m, n)
 }
 
 // room makes place for a block, bounding what a producer who seals many blocks of one slot can make us hold. A new

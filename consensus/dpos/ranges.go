@@ -104,9 +104,7 @@ func (m *Machine) enterRange(headers []Header, c *block.Certificate) error {
 		if m.tree.nodes[n.Hash] == n {
 			continue
 		}
-		m.tree.insert(n)
-		m.witness(n)
-		m.own.sealed(m, n)
+		m.attach(n)
 	}
 	m.apply(nodes[len(nodes)-1], c)
 	return nil

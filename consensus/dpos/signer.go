@@ -115,8 +115,18 @@ func (s *signer) cast(l block.Link) bool {
 	return false
 }
 
-// below reports whether what we signed of this slot is of no concern: the floor covers it.
+// below reports whether a signature of ours on this slot that we do not know is of no concern: the floor covers it.
 func (s *signer) below(slot uint64) bool { return s.waiting || s.floored && slot <= s.floor }
+
+// older reports whether a link is older than all that the WAL still holds of its kind. It was signed and forgotten in
+// order: a lost or copied log lacks the newest.
+func (s *signer) older(l block.Link) bool {
+	ls := s.prevotes
+	if l.Kind == block.Precommit {
+		ls = s.precommits
+	}
+	return len(ls) > 0 && l.Target.Slot < ls[0].Target.Slot
+}
 
 // awake is called at the first Tick.
 func (s *signer) awake(m *Machine) {
@@ -155,6 +165,9 @@ func (s *signer) mayRest(source uint64) bool {
 func (s *signer) sealed(m *Machine, n *node) {
 	if n.Producer != m.cfg.Self || n.Producer == (common.Address{}) || s.below(n.Slot) || s.bugs.ForgetWAL || s.bugs.ProduceTwice {
 		return
+	}
+	if len(s.produced) > 0 && n.Slot < s.produced[0] {
+		return // forgotten in order, as for votes (see older)
 	}
 	i := sort.Search(len(s.produced), func(i int) bool { return s.produced[i] >= n.Slot })
 	forgot := i == len(s.produced) || s.produced[i] != n.Slot
@@ -256,7 +269,7 @@ func (m *Machine) precommit(rd *Ready, prevoted bool) {
 	if m.bugs.SkipNewestPrevote {
 		v = m.tree.just
 	}
-	if v == nil || m.patient(m.slot) && v.Slot != m.slot && !prevoted {
+	if v == nil || m.patient(m.slot) && v.Slot < m.slot && !prevoted {
 		return
 	}
 	var due []*node

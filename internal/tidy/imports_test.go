@@ -20,9 +20,9 @@ var level = map[string]int{
 	"internal/invariant": 0, "internal/bls": 0, "internal/nearest": 0, "internal/failpoint": 0,
 	"internal/telemetry": 0, "internal/tidy": 0,
 	"block": 1, "contracts": 1, "genesis": 1, "consensus/dpos": 1,
-	"transport": 1, "transport/conformance": 1,
+	"transport": 1,
 	"chain": 2, "txpool": 2, "blockstore": 2, "blockstore/faultfs": 2,
-	"transport/link": 2, "transport/tcp": 2, "transport/mem": 2,
+	"transport/conformance": 2, "transport/link": 2, "transport/tcp": 2, "transport/mem": 2,
 	"consensus": 3, "consensus/signer": 3, "sync": 3, "rpc": 3,
 	"config": 4, "node": 4, "sim": 4,
 	"testnet": 5, "testnet/proxy": 5, "testnet/load": 5, "bench": 5, "cmd/bornode": 5,
@@ -32,15 +32,15 @@ var level = map[string]int{
 var siblings = map[string][]string{
 	"genesis":               {"block", "contracts"},
 	"consensus/dpos":        {"block"},
-	"transport/conformance": {"transport"},
+	"transport/conformance": {"transport/link"},
 	"transport/tcp":         {"transport/link"},
 	"transport/mem":         {"transport/link"},
-	"blockstore":            {"blockstore/faultfs"},
+	"blockstore/faultfs":    {"blockstore"},
 	"consensus":             {"consensus/signer"},
 	"node":                  {"config"},
 	"testnet":               {"testnet/proxy", "testnet/load"},
 	"bench":                 {"testnet", "testnet/load"},
-	"cmd/bornode":           {"testnet", "testnet/load", "bench"},
+	"cmd/bornode":           {"testnet", "testnet/load", "testnet/proxy", "bench"},
 }
 
 // forbidden are imports that their level would allow: the upper parts know the transport interface, never a
