@@ -8,14 +8,12 @@ import (
 // plot is what a Byzantine producer does besides when it hears of a block.
 func (n *node) plot(b *sealed) {
 	a := n.adversary
-	if a.Silent {
+	if a.Silent || n.plotted[b.Hash] {
 		return
 	}
+	n.plotted[b.Hash] = true
 	var vs []block.Vote
-	source, err := n.m.Source(b.Hash)
-	if err != nil {
-		return
-	}
+	source := b.source // its own machine may be on another branch: it votes for all
 	if a.VoteAll {
 		vs = append(vs,
 			block.Vote{Link: block.Link{Kind: block.Prevote, Source: source, Target: b.Point()}, Voter: n.self()},

@@ -30,6 +30,9 @@ func (n *node) broadcast(receive func(to *node)) {
 
 // handshake tells all peers the head, the newest certificates and our own newest votes.
 func (n *node) handshake() {
+	if n.mute() {
+		return
+	}
 	head, lib := n.m.Head(), n.m.LIB()
 	qc, fc := n.m.BestQC(), n.fc
 	for _, to := range n.w.nodes {
@@ -80,7 +83,7 @@ func (n *node) serve(to *node, hash, lib common.Hash, height uint64) {
 	for ; b != nil && b.Height > height; b = b.parent {
 		branch = append(branch, b)
 	}
-	if b == nil || b.Hash != lib || len(branch) == 0 {
+	if b == nil || b.Hash != lib || len(branch) == 0 || n.mute() {
 		return // not on its LIB's chain: nothing that it could use
 	}
 	for i, j := 0, len(branch)-1; i < j; i, j = i+1, j-1 {

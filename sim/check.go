@@ -67,6 +67,12 @@ func (c *checkers) conflicts(a, b common.Hash) bool {
 	return x != y
 }
 
+// rests reports whether a block is, or descends from, another.
+func (c *checkers) rests(x, on common.Hash) bool {
+	b, o := c.w.blocks[x], c.w.blocks[on]
+	return b != nil && o != nil && b.Height >= o.Height && !c.conflicts(x, on)
+}
+
 // voted checks an honest producer's vote against all it ever cast (rule 6), and notes the signature.
 func (c *checkers) voted(n *node, v *block.Vote) {
 	c.signed[signature{v.Link, v.Voter}] = true
@@ -114,6 +120,9 @@ func (n *node) unsoundOrLate(b *sealed) bool { return b.Height > n.m.LIB().Heigh
 func (c *checkers) precommitted(n *node, l block.Link) {
 	if !c.hasQuorum(block.Prevote, l.Target) {
 		c.violation("votes", "node %d precommits slot %d without a quorum of prevotes", n.id, l.Target.Slot)
+	}
+	if all := c.prevotes[n.id]; len(all) == 0 || !c.rests(all[len(all)-1].Target.Hash, l.Target.Hash) {
+		c.violation("votes", "node %d precommits slot %d, its newest prevote is on another branch", n.id, l.Target.Slot)
 	}
 	for _, d := range above(c.prevotes[n.id], l.Target.Slot) {
 		if d.Source.Slot < l.Target.Slot && c.conflicts(d.Target.Hash, l.Target.Hash) {

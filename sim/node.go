@@ -33,13 +33,15 @@ type node struct {
 	busy     bool        // executing
 	target   common.Hash // head to execute up to
 	asked    map[common.Hash]time.Duration
-	hidden   []func() // withheld messages
-	shadow   map[uint64]bool
+	plotted  map[common.Hash]bool
+	shadow   map[uint64]bool // slots trespassed in
 }
 
 func (n *node) self() common.Address { return accountOf(n.id) }
 
 func (n *node) honest() bool { return n.adversary == nil }
+
+func (n *node) mute() bool { return n.adversary != nil && n.adversary.Mute }
 
 // start makes the machine from what is durable.
 func (n *node) start(loseWAL bool) error {
@@ -62,7 +64,7 @@ func (n *node) start(loseWAL bool) error {
 	n.life++
 	n.executed = make(map[common.Hash]bool)
 	n.asked = make(map[common.Hash]time.Duration)
-	n.busy, n.target, n.hidden, n.shadow = false, common.Hash{}, nil, make(map[uint64]bool)
+	n.busy, n.target, n.plotted, n.shadow = false, common.Hash{}, make(map[common.Hash]bool), make(map[uint64]bool)
 	var kept []*sealed
 	for _, b := range n.store {
 		if b.Height > m.LIB().Height {
@@ -111,7 +113,7 @@ const maxRounds = 10_000
 func (n *node) work() {
 	for range maxRounds {
 		rd, ok := n.m.Ready()
-		if !ok || n.w.check.found != nil {
+		if !ok || n.down || n.w.check.found != nil {
 			return
 		}
 		n.wal = append(n.wal, rd.Records...)
@@ -268,6 +270,15 @@ func (n *node) produce(p *dpos.Produce) {
 		return
 	}
 	n.w.check.produced(n, b)
+	if a == nil && n.w.s.Fragile > 0 && n.w.rand.IntN(100) < n.w.s.Fragile { // the power goes after the seal, before the block is stored
+		n.crash()
+		n.w.at(n.w.now+n.w.s.Params.Slot()/20, func() {
+			if n.down {
+				n.w.fail(n.start(false))
+			}
+		})
+		return
+	}
 	if err := n.m.Step(dpos.Built{Slot: p.Slot, OK: true}); err != nil {
 		n.w.fail(err)
 		return
@@ -318,19 +329,19 @@ func (n *node) receive(from *node, b *sealed) {
 	if n.store[b.Hash] != nil {
 		return
 	}
+	if n.adversary != nil {
+		n.plot(b)
+	}
 	_, err := n.m.Check(b.Header)
 	switch {
 	case err == nil:
 		n.keep(b)
-		if n.store[b.Hash] != nil {
+		if n.store[b.Hash] != nil && !n.mute() {
 			n.broadcast(func(to *node) {
 				if to != from {
 					to.receive(n, b)
 				}
 			})
-			if n.adversary != nil {
-				n.plot(b)
-			}
 		}
 	case errors.Is(err, dpos.ErrUnknownParent):
 		n.ask(from, b.Hash)

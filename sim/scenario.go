@@ -61,26 +61,27 @@ type Adversary struct {
 	Forge      bool          // votes in other names and with wrong sources
 	Invalid    bool          // some of its blocks do not execute
 	Stale      bool          // goes on producing after it left the schedule
+	Mute       bool          // shows nobody the blocks and certificates of others
 }
 
 // Scenario is everything a run depends on.
 type Scenario struct {
-	Seed        uint64
-	Params      block.Parameters
-	Seats       int // of the schedule
-	Nodes       int // producers and candidates
-	Length      time.Duration
-	Latency     Latency
-	Execution   time.Duration
-	Skew        time.Duration // clocks differ by up to this much
-	Byzantine   map[int]Adversary
-	Changes     Change
-	Cuts        []Cut
-	Crashes     []Crash
-	Calm        time.Duration // at the end: no cuts, no crashes; after it all must be final
-	Bugs        dpos.Bugs
-	Handshakes  time.Duration // period in which nodes tell each other where they are
-	MaxEvidence bool
+	Seed       uint64
+	Params     block.Parameters
+	Seats      int // of the schedule
+	Nodes      int // producers and candidates
+	Length     time.Duration
+	Latency    Latency
+	Execution  time.Duration
+	Skew       time.Duration // clocks differ by up to this much
+	Byzantine  map[int]Adversary
+	Changes    Change
+	Cuts       []Cut
+	Crashes    []Crash
+	Calm       time.Duration // at the end: no cuts, no crashes; after it all must be final
+	Bugs       dpos.Bugs
+	Handshakes time.Duration // period in which nodes tell each other where they are
+	Fragile    int           // percent of an honest node's blocks after whose seal it crashes for a moment
 }
 
 func (s *Scenario) String() string {
@@ -120,6 +121,9 @@ func Random(seed uint64, length time.Duration) *Scenario {
 		s.Nodes = 2 * s.Seats
 	}
 	if r.IntN(8) == 0 {
+		s.Fragile = 3
+	}
+	if r.IntN(8) == 0 {
 		s.Params.MaxReversible = uint64(30 + r.IntN(60))
 	}
 	if f := s.faulty(); f > 0 && r.IntN(2) == 0 {
@@ -133,7 +137,7 @@ func Random(seed uint64, length time.Duration) *Scenario {
 
 func drawAdversary(r *rand.Rand, tick time.Duration) Adversary {
 	coin := func() bool { return r.IntN(3) == 0 }
-	a := Adversary{Equivocate: coin(), VoteAll: coin(), Forge: coin(), Invalid: coin(), Stale: coin()}
+	a := Adversary{Equivocate: coin(), VoteAll: coin(), Forge: coin(), Invalid: coin(), Stale: coin(), Mute: coin()}
 	if coin() {
 		a.Withhold = time.Duration(1+r.IntN(40)) * tick / 2
 	}
