@@ -29,7 +29,7 @@ func parseCheckpoint(s string) (*checkpoint, error) {
 	h, err := strconv.ParseUint(height, 10, 64)
 	b, err2 := hexutil.Decode(hash)
 	if !ok || err != nil || err2 != nil || len(b) != common.HashLength {
-		return nil, fmt.Errorf("p2p.checkpoint is %q: write it as height:hash, for example 120000:0x5f...", s)
+		return nil, fmt.Errorf("p2p.checkpoint is %q: write it as height:hash, for example 120000:0x5f1c and so on", s)
 	}
 	return &checkpoint{h, common.BytesToHash(b)}, nil
 }
