@@ -71,10 +71,6 @@ func blockKey(prefix byte, height uint64, hash common.Hash) []byte {
 	return append(k, hash[:]...)
 }
 
-func heightKey(prefix byte, height uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{prefix}, height)
-}
-
 func splitBlockKey(k []byte) (height uint64, hash common.Hash, ok bool) {
 	if len(k) != 41 {
 		return 0, hash, false

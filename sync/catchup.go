@@ -1,0 +1,275 @@
+package blocksync
+
+import (
+	"time"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/transport"
+	"go.uber.org/zap"
+)
+
+// enteredHolds is how long a block that the importer entered counts as ours although the driver's status does not show
+// it yet.
+const enteredHolds = 3 * time.Second
+
+// evaluate compares our position with the peers' and acts on the plan.
+func (m *Manager) evaluate(now time.Time) {
+	if m.ctx.Err() != nil {
+		return
+	}
+	in := m.planInput(now)
+	d := plan(in)
+	if m.state == LIBCatchup && d.state != LIBCatchup && (m.importing || !m.flushed && m.sched.Done() && len(m.sched.sources) > 0) {
+		m.pump(now) // the last chunks are still being applied
+		return
+	}
+	if m.sched.Stuck() && m.state == LIBCatchup && !m.importing && d.state == LIBCatchup && m.sched.target > m.sched.applied {
+		m.log.Warn("no peer can serve the blocks above this height", zap.Uint64("height", m.sched.applied))
+		for _, p := range m.peers {
+			p.notRange = now.Add(m.backoff(p.empty))
+			p.empty++
+		}
+		in = m.planInput(now)
+		d = plan(in)
+	}
+	m.enter(d, now)
+	switch m.state {
+	case InSync:
+		if len(in.peers) > 0 {
+			m.progress.arrived(now)
+		}
+	case LIBCatchup:
+		m.sched.Extend(d.target)
+		m.pump(now)
+	case HeadCatchup:
+		m.startAsk(d.ask, now)
+	}
+}
+
+func (m *Manager) backoff(n int) time.Duration {
+	return min(maxSourceBackoff, m.cfg.RequestTimeout<<min(n, 6))
+}
+
+func (m *Manager) planInput(now time.Time) planInput {
+	in := planInput{local: m.position(), slot: m.slot, current: m.state, target: m.sched.target, now: now}
+	if now.Sub(m.enteredAt) < enteredHolds && m.entered.Height > in.local.Head.Height {
+		in.local.Head = m.entered
+	}
+	for _, p := range m.peers {
+		if !p.handshaken || p.leaving {
+			continue
+		}
+		v := peerView{
+			id: p.id, pos: p.pos, latency: p.latency(), since: p.aheadSince, notRange: p.notRange, notAsk: p.notAsk,
+			canRange: p.hello.Modes&ServeRange != 0, rangeTo: p.rangeTo(),
+		}
+		v.headHere = p.pos.Head.Hash == in.local.Head.Hash || in.local.ahead(p.pos)
+		if !v.headHere {
+			_, err := m.deps.Blocks.Header(p.pos.Head.Hash)
+			v.headHere = err == nil
+		}
+		in.peers = append(in.peers, v)
+		m.source(p)
+	}
+	return in
+}
+
+func (m *Manager) source(p *peer) {
+	if p.hello.Modes&ServeRange != 0 {
+		m.sched.Source(p.id, p.pos.First, p.rangeTo(), p.clock.RTT())
+	}
+}
+
+// rangeTo is the last height that a peer can serve in a range, as far as known.
+func (p *peer) rangeTo() uint64 {
+	if p.rangeEnd > 0 {
+		return min(p.rangeEnd, p.pos.LIB.Height)
+	}
+	return p.pos.LIB.Height
+}
+
+// enter changes the state.
+func (m *Manager) enter(d decision, now time.Time) {
+	if d.state == m.state {
+		return
+	}
+	was := m.state
+	m.state = d.state
+	pos := m.position()
+	m.log.Info("sync state", zap.Stringer("from", was), zap.Stringer("to", d.state), zap.Uint64("height", pos.Head.Height), zap.Uint64("target", d.target))
+	m.metrics.state(d.state)
+	if was == LIBCatchup {
+		m.cancel(m.sched.Stop())
+		select { // a rest that nobody will complete
+		case m.imports <- &importJob{flush: true, reset: true}:
+			m.importing = true
+		default:
+		}
+		for _, p := range m.peers {
+			if p.handshaken {
+				m.sendHandshake(p)
+			}
+		}
+	}
+	if d.state == LIBCatchup {
+		m.sched.Start(pos.LIB.Height, d.target)
+		m.flushed = false
+		m.progress.start(pos.LIB.Height)
+	}
+}
+
+// pump keeps the pipeline of a lib_catchup full: requests, decoding, importing.
+func (m *Manager) pump(now time.Time) {
+	for _, a := range m.sched.Assign(now) {
+		p := m.peers[a.peer]
+		r := SyncRequest{Start: a.start, End: a.end, ReqIndex: a.req}
+		if p == nil || !p.send(transport.LaneConsensus, TypeSyncRequest, r.Encode()) {
+			m.sched.Fail(a.peer, a.req, CodeOverloaded, 0, now)
+		}
+	}
+	for _, c := range m.sched.Undecoded() {
+		c.decoding = true
+		select {
+		case m.decodes <- &decodeJob{chunk: c, req: c.req, start: c.start, raws: c.raws, peer: c.peer, limit: int(m.deps.Params.MaxBlockBytes)}: //nolint:gosec // bounded by genesis
+			continue
+		default:
+			c.decoding = false
+		}
+		break
+	}
+	if m.importing {
+		return
+	}
+	if c := m.sched.Take(); c != nil {
+		m.importing, m.flushed = true, false
+		m.imports <- &importJob{blocks: c.blocks, peer: c.peer, end: c.end, bytes: c.bytes}
+		return
+	}
+	if m.state == LIBCatchup && m.sched.Done() && !m.flushed {
+		m.importing, m.flushed = true, true
+		m.imports <- &importJob{flush: true, fc: m.newestFC()}
+	}
+}
+
+// newestFC is the certificate of the highest slot that a peer showed.
+func (m *Manager) newestFC() []*block.Certificate {
+	var out []*block.Certificate
+	for _, p := range m.peers {
+		if p.handshaken && p.hello.FC != nil {
+			out = append(out, p.hello.FC)
+		}
+	}
+	return out
+}
+
+func (m *Manager) cancel(as []assignment) {
+	for _, a := range as {
+		if p := m.peers[a.peer]; p != nil {
+			r := SyncRequest{ReqIndex: a.req}
+			p.send(transport.LaneConsensus, TypeSyncRequest, r.Encode())
+		}
+	}
+}
+
+// onAnswer takes a block that answers one of our requests, of whichever kind.
+func (m *Manager) onAnswer(p *peer, s *SignedBlock) {
+	if p.leaving {
+		return
+	}
+	now := time.Now()
+	switch got, c := m.sched.Receive(p.id, s.ReqIndex, s.Height, s.Raw, now); got {
+	case receiptWrong:
+		m.punish(p, Validation, wrongHeight(s.Height, c.next()))
+		return
+	case receiptTaken, receiptChunk:
+		m.progress.received(len(s.Raw), now)
+		m.metrics.ranged(len(s.Raw))
+		p.counts.rangeBlocks++
+		p.counts.rangeBytes += uint64(len(s.Raw))
+		if got == receiptChunk {
+			m.pump(now)
+		}
+		return
+	}
+	switch {
+	case m.ask != nil && m.ask.peer == p && m.ask.req == s.ReqIndex:
+		m.onAskBlock(s, now)
+	case m.onPulled(p, s):
+	case m.onRepairBlock(p, s):
+	default:
+		m.metrics.dropped("late_block")
+	}
+}
+
+func (m *Manager) onError(p *peer, e *ErrorMessage) {
+	now := time.Now()
+	m.log.Debug("request was refused", zap.String("peer", string(p.id)), zap.Stringer("code", e.Code), zap.Uint64("height", e.Height), zap.String("detail", e.Detail))
+	switch {
+	case m.sched.Fail(p.id, e.ReqIndex, e.Code, e.Height, now):
+		if e.Code == CodePruned {
+			p.pos.First = max(p.pos.First, e.Height)
+		}
+		if e.Code == CodeBeyond && e.Height < p.pos.LIB.Height {
+			// It cannot serve what it claims. Its claim counts again with its next handshake.
+			p.rangeEnd = max(e.Height, 1)
+		}
+		m.evaluate(now)
+	case m.ask != nil && m.ask.peer == p && m.ask.req == e.ReqIndex:
+		m.onAskError(e, now)
+	default:
+		m.pullRefused(p, e.ReqIndex)
+		m.repairRefused(p, e.ReqIndex)
+	}
+}
+
+// expire takes back what made no progress in time.
+func (m *Manager) expire(now time.Time) {
+	if late := m.sched.Expire(now); len(late) > 0 {
+		for _, a := range late {
+			m.log.Info("request timed out", zap.String("peer", string(a.peer)), zap.Uint64("height", a.start))
+			m.metrics.timeout("range")
+		}
+		m.cancel(late)
+	}
+	m.expireAsk(now)
+	m.expirePulls(now)
+	m.expireRepairs(now)
+}
+
+// onImported takes the importer's result.
+func (m *Manager) onImported(r importResult) {
+	now := time.Now()
+	m.importing = false
+	if r.entered.Height > 0 {
+		m.entered, m.enteredAt = r.entered, now
+	}
+	if m.state == LIBCatchup || r.bad != "" {
+		m.sched.Applied(r.applied, r.taken, r.restBytes)
+	}
+	switch {
+	case r.bad != "":
+		m.log.Warn("bad block in a range", zap.String("peer", string(r.bad)), zap.Uint64("height", r.badHeight), zap.Error(r.err))
+		m.sched.Discard(r.bad)
+		m.sched.Redo(r.badHeight, r.bad)
+		m.flushed = false
+		if p := m.peers[r.bad]; p != nil {
+			m.punish(p, r.why, r.err)
+		} else if m.cfg.BanTime > 0 {
+			m.bans.Add(r.bad, r.why, now.Add(m.cfg.BanTime))
+		}
+	case len(r.suspects) > 0:
+		m.sched.Redo(r.badHeight, "")
+		m.flushed = false
+		for _, id := range r.suspects {
+			if p := m.peers[id]; p != nil {
+				if p.suspected++; p.suspected >= 3 {
+					m.punish(p, Unlinkable, r.err)
+				} else {
+					p.notRange = now.Add(m.backoff(p.suspected))
+				}
+			}
+		}
+	}
+	m.progress.applied(max(r.applied, r.entered.Height))
+	m.evaluate(now)
+}

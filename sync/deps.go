@@ -1,0 +1,152 @@
+package blocksync
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/transport"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// Mode says how history is checked while catching up.
+type Mode uint8
+
+const (
+	Full      Mode = iota // check and execute everything
+	Certified             // below a verified certificate take the certified senders
+)
+
+func (m Mode) String() string {
+	if m == Certified {
+		return "certified"
+	}
+	return "full"
+}
+
+// Verdict is what an error of the Driver or Pool means for the peer whose data caused it.
+type Verdict uint8
+
+const (
+	VerdictOK            Verdict = iota // no error
+	VerdictInvalid                      // the peer is at fault: go_away and ban
+	VerdictUnknownParent                // ask for what lies between
+	VerdictKnown                        // already had it
+	VerdictFuture                       // ahead of the clock: drop, may come again
+	VerdictIrrelevant                   // below LIB or otherwise of no use: drop
+	VerdictOverloaded                   // this node cannot take it now (full queue or disk): back off, nobody's fault
+)
+
+// DriverStatus is the consensus driver's position. Its pointers and slices are shared: do not change them.
+type DriverStatus struct {
+	Head      Ref // preferred
+	LIB       Ref
+	Justified block.Point
+	QC, FC    *block.Certificate
+	OwnVotes  []block.Vote
+}
+
+// RangeResult says how far a range was applied.
+type RangeResult struct {
+	Applied uint64 // height of the LIB now
+	Rest    int    // trailing blocks that no certificate proves final yet; they were not taken
+}
+
+// Driver is the consensus driver. All methods may be called concurrently; AddBlock and AddRange are called by one
+// goroutine each and may take long, the others must be quick.
+type Driver interface {
+	// CheckHeader verifies everything a header can be judged by. A nil error is what relaying waits for.
+	CheckHeader(h *block.SealedHeader) error
+	// AddBlock checks the body, stores the block and enters it into the tree; it does not wait for its execution.
+	AddBlock(ctx context.Context, b *block.Block) error
+	// AddRange takes consecutive blocks, the first one on top of LIB.
+	AddRange(ctx context.Context, blocks []*block.Block, mode Mode) (RangeResult, error)
+	AddVotes(vs []block.Vote) error
+	AddCertificate(c *block.Certificate) error
+	// Status is a snapshot that costs next to nothing.
+	Status() DriverStatus
+}
+
+// Blocks are the stored blocks. All methods may be called concurrently.
+type Blocks interface {
+	// Range calls fn with the encoding of every irreversible block from..to, in order, and stops before the block that
+	// would exceed maxBytes (never before the first). raw is valid during the call only.
+	Range(from, to uint64, maxBytes int, fn func(height uint64, raw []byte) error) error
+	FirstHeight() uint64
+	// HeaderByHeight reads an irreversible header, Header any.
+	HeaderByHeight(height uint64) (*block.SealedHeader, error)
+	Header(hash common.Hash) (*block.SealedHeader, error)
+	Block(hash common.Hash) (*block.Block, error)
+	// Replace puts a re-fetched block in the place of a corrupt record; it refuses one of another hash.
+	Replace(height uint64, b *block.Block) error
+}
+
+// Pool holds pending transactions. Calls may be concurrent; slices returned belong to the caller.
+type Pool interface {
+	Pending() []common.Hash
+	Get(hash common.Hash) *types.Transaction
+	Add(txs []*types.Transaction, local bool) []error
+}
+
+// Members says who may connect. It is called from any goroutine and must be quick.
+type Members interface {
+	Check(peer transport.PeerID) error
+}
+
+// Identity is what the node says about itself in handshakes.
+type Identity struct {
+	Account     common.Address                         // account the node signs for; zero: none
+	Sign        func(hash common.Hash) ([]byte, error) // signature of Account (65 bytes R,S,V); nil: Account is not told
+	SignerStart time.Time                              // zero: no signer
+	Upgrades    common.Hash                            // digest of the upgrades the node knows
+	Pull        bool                                   // the node serves one-sided reads
+}
+
+// Deps are the parts that the manager works with. Host, Driver, Blocks and Classify are needed, the rest may be nil.
+type Deps struct {
+	Host     transport.Host
+	Driver   Driver
+	Blocks   Blocks
+	Pool     Pool    // nil: no transactions are exchanged
+	Members  Members // nil: everyone may connect
+	Params   block.Parameters
+	Genesis  common.Hash // hash of block 0
+	Identity Identity
+	// Classify maps the errors of Driver and Pool. It is asked for non-nil errors only.
+	Classify func(error) Verdict
+	// Corrupt tells whether an error of Blocks reports an unreadable record, and of which height. nil: never.
+	Corrupt func(error) (height uint64, ok bool)
+	// OnLink is told of every link whose handshake was accepted (topics read lane 3 of it). It must not block.
+	OnLink func(transport.Link)
+	// OnPeerSigner is told when a peer's handshake says that it signs, from the manager's goroutine: it must not block.
+	OnPeerSigner func(peer transport.PeerID, account common.Address, started time.Time)
+	Log          *zap.Logger
+	Registry     prometheus.Registerer
+}
+
+func (d *Deps) check() error {
+	switch {
+	case d.Host == nil:
+		return errors.New("sync manager needs a transport host")
+	case d.Driver == nil:
+		return errors.New("sync manager needs a consensus driver")
+	case d.Blocks == nil:
+		return errors.New("sync manager needs the stored blocks")
+	case d.Classify == nil:
+		return errors.New("sync manager needs a classification of errors")
+	case d.Params.SlotMillis == 0:
+		return errors.New("sync manager needs the chain's slot length (slot_millis)")
+	}
+	return nil
+}
+
+func (d *Deps) verdict(err error) Verdict {
+	if err == nil {
+		return VerdictOK
+	}
+	return d.Classify(err)
+}

@@ -1,0 +1,22 @@
+// Package blocksync is bornode's sync manager (folder sync/): handshakes, catch-up of irreversible ranges from several
+// peers, catch-up of the reversible branch, and the live broadcast of blocks, votes and transactions. docs/wire-sync.md
+// describes its messages and every deviation from the BoR protocol.
+//
+// The decisions are pure and apart from what carries them out: handshake.go (validity and cases 0 to 4), plan.go (what
+// this node should be doing, given its own position and its peers'), scheduler.go (which peer serves which chunk),
+// clock.go (offsets from time messages). Manager is the driver around them.
+//
+// Ownership. The goroutine of Manager.Run owns the peer table, the scheduler, the caches of what is known to whom and
+// every decision; it never blocks. Around it, each with a bounded queue: per peer a reader (one per link, decodes),
+// two writers (lane 0 and lane 1) and a server (answers ranges and requests on lane 2, in order, under the rate
+// limit); per node a header checker, a block adder, a range importer, a voter, a transaction worker and a repairer.
+// The table of bans is the one value with a lock, since the host asks it from its own goroutines.
+//
+// Invariants. History is served on lane 2 only, and only by a peer's server goroutine. A live block is relayed after
+// its header was checked and before it is executed. A chunk that a peer failed to deliver is never asked of the same
+// peer again. What was downloaded but not applied is bounded in bytes, and the lowest missing chunk may always be
+// asked for, so the bound cannot dead-lock. Payloads handed to Link.Send are shared between links and never changed.
+//
+// It does not decide what is valid (consensus and chain do, behind Driver), keep blocks (Blocks does), choose a
+// provider or move bytes (transport does).
+package blocksync

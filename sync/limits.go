@@ -1,0 +1,77 @@
+package blocksync
+
+import (
+	"time"
+
+	"github.com/bornode/bornode/block"
+)
+
+// Bounds on what peers may send. A message above its bound is refused before it is decoded; its sender is dropped.
+const (
+	maxHandshakeBytes    = 256 << 10 // two certificates, the peer's own votes
+	maxControlBytes      = 4 << 10   // go_away, time, sync_request, error
+	maxIDs               = 8192      // hashes in one notice or request
+	maxIDListBytes       = 2*maxIDs*33 + 4<<10
+	maxBlockEnvelope     = block.MaxBlockBytes + 64
+	maxTransactionsBytes = 1 << 20 // one packed_transaction message
+	maxTransactionsCount = 8192
+	maxTransactionBytes  = 128 << 10
+	maxVotes             = 512 // votes in one message
+	maxVotesBytes        = maxVotes * block.MaxVoteBytes
+	maxAnnounceBytes     = block.MaxHeaderBytes + 64
+	maxTextBytes         = 256 // node id, address, operating system, agent
+	maxDetailBytes       = 512 // text of an error
+	maxOwnVotes          = 256 // votes in a handshake
+)
+
+// Bounds on what this node keeps and queues.
+const (
+	maxEvents           = 256      // messages waiting for the manager; readers wait beyond that
+	maxLaneQueue        = 1024     // messages to one peer on lane 0
+	maxLaneQueueBytes   = 32 << 20 // bytes of them
+	maxGossipQueue      = 64       // transaction batches to one peer
+	maxServeQueue       = 16       // requests of one peer not served yet
+	maxServePerRequest  = 1 << 16  // heights of one sync_request
+	maxAnswerBytes      = 32 << 20 // bytes of blocks in one answer to a request
+	maxAnswerBlocks     = 4096
+	maxAnswerTxBytes    = 16 << 20
+	maxCheckQueue       = 256
+	maxCheckQueueBytes  = 64 << 20
+	maxAddQueue         = maxAnswerBlocks + maxCheckQueue
+	maxAddQueueBytes    = 128 << 20
+	maxVoteJobs         = 1024
+	maxTxJobs           = 256
+	maxSeenBlocks       = 4096
+	maxSeenVotes        = 1 << 16
+	maxKnownBlocks      = 1024    // per peer
+	maxKnownVotes       = 1 << 13 // per peer
+	maxKnownTxs         = 1 << 15 // per peer
+	maxSeenTxs          = 1 << 17
+	maxOrphans          = 256 // live blocks whose parent is not known yet
+	maxOrphansPerPeer   = 32
+	maxOrphanBytes      = 64 << 20
+	maxUnlinkable       = 128 // unlinkable blocks of one peer without a useful one between
+	maxEmptyAnswers     = 8   // answers in a row that brought nothing after a claim of being ahead
+	maxRecentBodies     = 32  // large bodies kept to answer pulls before they are stored
+	maxRecentBodyBytes  = 64 << 20
+	maxPulls            = 64
+	maxBans             = 4096
+	maxRepairs          = 64
+	maxLocator          = 48
+	maxInFlightPerPeer  = 8 // chunks
+	minInFlightPerPeer  = 2
+	serveWindowBytes    = 1 << 20 // read from the store at once while serving
+	handshakesPerPeriod = 16      // per peer and heartbeat period; more are not answered
+)
+
+// Fixed times that no setting changes.
+const (
+	tickEvery        = 100 * time.Millisecond
+	gossipDelay      = 10 * time.Millisecond // transactions are collected this long before a batch leaves
+	voteRelayDelay   = 2 * time.Millisecond
+	dampFor          = 30 * time.Second // a peer's wish not to get our relayed blocks or votes lasts this long
+	dampAfter        = 8                // useless duplicates in a row before that wish is sent
+	goAwayGrace      = 2 * time.Second  // how long a go_away may take to leave before the link is cut
+	maxSourceBackoff = time.Minute
+	liveLag          = 256 // blocks: a peer further below our LIB gets no live traffic
+)

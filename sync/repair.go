@@ -1,0 +1,158 @@
+package blocksync
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/transport"
+	"go.uber.org/zap"
+)
+
+// repair fetches one corrupt record again.
+type repair struct {
+	peer  transport.PeerID // "" while nobody was asked
+	req   uint64
+	since time.Time
+	tried map[transport.PeerID]time.Time
+	busy  bool // the answer is being checked and stored
+}
+
+type repairJob struct {
+	height uint64
+	peer   *peer
+	raw    []byte
+}
+
+// Repair has the irreversible block of a height fetched from a peer and put in the place of its corrupt record. It
+// never blocks for long and may be called at any time; what does not fit the bounds is dropped (serving the record
+// again reports it again).
+func (m *Manager) Repair(height uint64) {
+	select {
+	case <-m.started:
+	default:
+		return
+	}
+	m.post(func() {
+		if m.repairs[height] == nil && len(m.repairs) < maxRepairs {
+			m.log.Warn("corrupt block is fetched again", zap.Uint64("height", height))
+			m.repairs[height] = &repair{tried: make(map[transport.PeerID]time.Time)}
+			m.expireRepairs(time.Now())
+		}
+	})
+}
+
+func (m *Manager) repairFrom(height uint64, r *repair, now time.Time) {
+	r.peer = ""
+	for _, p := range m.peers {
+		if t, tried := r.tried[p.id]; tried && now.Before(t) || !p.handshaken || p.leaving || p.pos.LIB.Height < height || p.pos.First > height {
+			continue
+		}
+		r.peer, r.req, r.since = p.id, m.nextReq(), now
+		r.tried[p.id] = now.Add(maxSourceBackoff)
+		s := SyncRequest{Start: height, End: height, ReqIndex: r.req}
+		if p.send(transport.LaneConsensus, TypeSyncRequest, s.Encode()) {
+			return
+		}
+		r.peer = ""
+	}
+}
+
+func (m *Manager) onRepairBlock(p *peer, s *SignedBlock) bool {
+	for height, r := range m.repairs {
+		if r.peer == p.id && r.req == s.ReqIndex && !r.busy {
+			select {
+			case m.fixes <- &repairJob{height, p, s.Raw}:
+				r.busy = true
+			default:
+				r.peer = ""
+			}
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Manager) repairWorker() {
+	for {
+		select {
+		case <-m.ctx.Done():
+			return
+		case j := <-m.fixes:
+			invalid, err := m.fix(j)
+			m.post(func() { m.onRepaired(j, invalid, err) })
+		}
+	}
+}
+
+// fix checks a fetched block against the chain around it and stores it.
+func (m *Manager) fix(j *repairJob) (invalid bool, err error) {
+	b, err := block.DecodeBlock(j.raw, 0)
+	if err != nil {
+		return true, err
+	}
+	if b.Number() != j.height {
+		return true, wrongHeight(b.Number(), j.height)
+	}
+	if err := checkWhole(b); err != nil {
+		return true, err
+	}
+	want := m.deps.Driver.Status().LIB.Hash
+	if j.height != m.deps.Driver.Status().LIB.Height {
+		above, err := m.deps.Blocks.HeaderByHeight(j.height + 1)
+		if err == nil {
+			want = above.Parent()
+		} else {
+			want = b.Hash() // the next one is corrupt too: the store's index decides
+		}
+	}
+	if b.Hash() != want {
+		return true, fmt.Errorf("block %d is %s, the chain here has %s", j.height, b.Hash(), want)
+	}
+	return false, m.deps.Blocks.Replace(j.height, b)
+}
+
+func (m *Manager) onRepaired(j *repairJob, invalid bool, err error) {
+	r := m.repairs[j.height]
+	if r == nil {
+		return
+	}
+	r.busy = false
+	if err == nil {
+		m.log.Info("corrupt block is repaired", zap.Uint64("height", j.height), zap.String("peer", string(j.peer.id)))
+		m.metrics.repaired()
+		delete(m.repairs, j.height)
+		return
+	}
+	m.log.Warn("fetched block does not repair the record", zap.Uint64("height", j.height), zap.String("peer", string(j.peer.id)), zap.Error(err))
+	r.peer = ""
+	if invalid {
+		m.punish(j.peer, Validation, err)
+	}
+	m.expireRepairs(time.Now())
+}
+
+func (m *Manager) repairRefused(p *peer, req uint64) {
+	for height, r := range m.repairs {
+		if r.peer == p.id && r.req == req {
+			m.repairFrom(height, r, time.Now())
+			return
+		}
+	}
+}
+
+func (m *Manager) retryRepairs(id transport.PeerID) {
+	for height, r := range m.repairs {
+		if r.peer == id && !r.busy {
+			m.repairFrom(height, r, time.Now())
+		}
+	}
+}
+
+func (m *Manager) expireRepairs(now time.Time) {
+	for height, r := range m.repairs {
+		if !r.busy && (r.peer == "" || now.Sub(r.since) >= m.cfg.RequestTimeout) {
+			m.repairFrom(height, r, now)
+		}
+	}
+}

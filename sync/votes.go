@@ -1,0 +1,151 @@
+package blocksync
+
+import (
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/transport"
+	"go.uber.org/zap"
+)
+
+type relayedVote struct {
+	vote block.Vote
+	key  uint64
+}
+
+// voteJob hands votes, or a handshake's certificates, to the driver.
+type voteJob struct {
+	peer   *peer
+	votes  []block.Vote
+	keys   []uint64
+	qc, fc *block.Certificate
+}
+
+// voteKey names a vote in the caches; the seed is secret, so collisions cannot be made.
+func (m *Manager) voteKey(v *block.Vote) uint64 { return maphash.Comparable(m.seed, *v) }
+
+func (m *Manager) onVotes(p *peer, vs []block.Vote) {
+	if !p.handshaken || p.leaving {
+		return
+	}
+	p.counts.votesIn += uint64(len(vs))
+	j := &voteJob{peer: p}
+	for i := range vs {
+		k := m.voteKey(&vs[i])
+		p.knownVotes.Add(k, struct{}{})
+		if m.seenVotes.Add(k, struct{}{}) {
+			j.votes, j.keys = append(j.votes, vs[i]), append(j.keys, k)
+		}
+	}
+	if len(j.votes) == 0 {
+		m.metrics.duplicate("vote")
+		if p.dupVotes++; p.dupVotes >= dampAfter {
+			p.dupVotes = 0
+			m.damp(p, DampVotes)
+		}
+		return
+	}
+	p.dupVotes = 0
+	if !m.voteJob.Put(j, len(j.votes)*256) {
+		m.metrics.dropped("vote")
+		for _, k := range j.keys {
+			m.seenVotes.Delete(k)
+		}
+	}
+}
+
+func (m *Manager) voteWorker() {
+	m.voteJob.Each(m.ctx, func(j *voteJob) {
+		for _, c := range []*block.Certificate{j.qc, j.fc} {
+			if c == nil {
+				continue
+			}
+			err := m.deps.Driver.AddCertificate(c)
+			if m.deps.verdict(err) == VerdictInvalid {
+				m.post(func() { m.punish(j.peer, Validation, fmt.Errorf("certificate in handshake: %w", err)) })
+				return
+			}
+		}
+		if len(j.votes) == 0 {
+			return
+		}
+		err := m.deps.Driver.AddVotes(j.votes)
+		v := m.deps.verdict(err)
+		m.post(func() { m.onVotesAdded(j, v, err) })
+	})
+}
+
+// onVotesAdded queues accepted votes for relaying; votes from handshakes have no keys and are not relayed.
+func (m *Manager) onVotesAdded(j *voteJob, v Verdict, err error) {
+	switch v {
+	case VerdictOK, VerdictUnknownParent, VerdictFuture:
+		for i, k := range j.keys {
+			m.voteRelay = append(m.voteRelay, relayedVote{j.votes[i], k})
+		}
+		m.scheduleFlush(voteRelayDelay)
+	case VerdictInvalid:
+		m.punish(j.peer, Validation, fmt.Errorf("votes: %w", err))
+	case VerdictOverloaded:
+		for _, k := range j.keys {
+			m.seenVotes.Delete(k)
+		}
+		m.log.Debug("votes were not taken for now", zap.Error(err))
+	}
+}
+
+func (m *Manager) onOwnVotes(vs []block.Vote) {
+	keyed := make([]relayedVote, len(vs))
+	for i := range vs {
+		keyed[i] = relayedVote{vs[i], m.voteKey(&vs[i])}
+		m.seenVotes.Add(keyed[i].key, struct{}{})
+	}
+	lib := m.deps.Driver.Status().LIB
+	payload := EncodeVotes(vs)
+	for _, p := range m.peers {
+		// A vote that is sent again (a resend after a stall) goes to everyone again: what was queued may be lost.
+		if p.wants(lib) && p.send(transport.LaneConsensus, TypeVotes, payload) {
+			p.counts.votesOut += uint64(len(vs))
+			for _, k := range keyed {
+				p.knownVotes.Add(k.key, struct{}{})
+			}
+		}
+	}
+}
+
+// flushVotes relays what was accepted, once, to the peers not known to have it.
+func (m *Manager) flushVotes(now time.Time) {
+	lib := m.deps.Driver.Status().LIB
+	for len(m.voteRelay) > 0 {
+		batch := m.voteRelay[:min(len(m.voteRelay), maxVotes)]
+		m.voteRelay = m.voteRelay[len(batch):]
+		for _, p := range m.peers {
+			if !p.wants(lib) || p.dampedNow(DampVotes, now) {
+				continue
+			}
+			var out []block.Vote
+			for _, r := range batch {
+				if p.knownVotes.Add(r.key, struct{}{}) {
+					out = append(out, r.vote)
+				}
+			}
+			if len(out) > 0 && p.send(transport.LaneConsensus, TypeVotes, EncodeVotes(out)) {
+				p.counts.votesOut += uint64(len(out))
+			}
+		}
+	}
+	m.voteRelay = nil
+}
+
+func (m *Manager) scheduleFlush(after time.Duration) {
+	if !m.flushSet {
+		m.flushSet = true
+		m.flushTimer.Reset(after)
+	}
+}
+
+func (m *Manager) flush() {
+	m.flushVotes(time.Now())
+	m.flushTransactions()
+}
