@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/internal/failpoint"
@@ -243,10 +244,14 @@ func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) erro
 	if err != nil {
 		return fmt.Errorf("%w: remove the state directory %s to make it again", err, c.cfg.Dir)
 	}
-	parent := base
+	parent, told := base, time.Now()
 	for i := len(path) - 1; i >= 0; i-- {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if time.Since(told) > progressEvery {
+			told = time.Now()
+			c.log.Info("executing blocks again", zapHeight(parent.Number()), zap.Int("left", i+1))
 		}
 		b, err := c.store.Block(path[i])
 		if err != nil {
@@ -370,6 +375,7 @@ func (c *Chain) release() { c.exec <- struct{}{} }
 // Close waits for the executor, writes the receipts that wait and pathdb's journal, and closes the state database.
 // The store is its owner's to close. A second Close does nothing.
 func (c *Chain) Close() error {
+	c.scope.Close() // first: a subscriber that stopped draining may hold up the executor
 	<-c.exec
 	defer c.release()
 	if c.closed.Load() {

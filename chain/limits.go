@@ -1,9 +1,12 @@
 package chain
 
+import "time"
+
 const (
-	eventQueue   = 256 // events waiting for subscribers before execution waits
-	receiptQueue = 48  // executed blocks whose receipts wait for the store; below the 128 layers that a crash re-executes
-	builtKept    = 2   // built, not yet adopted blocks whose states are kept
+	progressEvery = 10 * time.Second // between log lines while blocks are executed again
+	eventQueue    = 256              // events waiting for subscribers before execution waits
+	receiptQueue  = 48               // executed blocks whose receipts wait for the store; below the 128 layers that a crash re-executes
+	builtKept     = 2                // built, not yet adopted blocks whose states are kept
 
 	headerCacheEntries  = 8192 // sealed headers by hash, and hashes by height, below the last irreversible block
 	receiptCacheEntries = 256  // receipts of blocks lately executed or read

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
@@ -68,6 +69,32 @@ func TestLostStateIsMadeAgain(t *testing.T) {
 	n.open()
 	require.EqualValues(t, 30, n.Head().Number())
 	other.open()
+}
+
+// TestCloseDespiteADeafSubscriber: execution waits for a subscriber that does not drain; Close must not.
+func TestCloseDespiteADeafSubscriber(t *testing.T) {
+	n := newTestNode(t, newTestGenesis(t, nil))
+	n.SubscribeHead(make(chan HeadEvent))
+	busy := make(chan struct{})
+	go func() {
+		defer close(busy)
+		for range eventQueue + 3 {
+			h := n.Head()
+			b, err := n.Build(context.Background(), BuildRequest{Parent: h.Hash(), Slot: h.Slot() + 1})
+			if err != nil {
+				return
+			}
+			if n.InsertBuilt(b, [65]byte{}) != nil {
+				return
+			}
+			if _, err := n.SetHead(context.Background(), b.Block.Hash()); err != nil {
+				return
+			}
+		}
+	}()
+	require.Eventually(t, func() bool { return len(n.events) == eventQueue }, 60*time.Second, 10*time.Millisecond)
+	require.NoError(t, n.Close())
+	<-busy
 }
 
 func TestForeignStoreIsRefused(t *testing.T) {
