@@ -164,8 +164,8 @@ func TestSlowReaderDoesNotHoldOthers(t *testing.T) {
 		hello := (&script{l: l, host: h, pos: Position{Head: RefOf(chain[10].SealedHeader), LIB: RefOf(chain[8].SealedHeader)}}).handshake()
 		require.True(l.t, k.TrySend(transport.Message{Type: uint8(TypeHandshake), Payload: hello.Encode()}))
 		l.eventually(func() bool { return n.m.Status().Peers == 2 }, "both are peers")
-		for range 300 {
-			x := n.produce(chainShape{size: 100 << 10})
+		for range 260 {
+			x := n.produce(chainShape{size: 126 << 10})
 			n.m.BroadcastBlock(x, "")
 			l.eventually(func() bool { return good.Status().Head.Hash == x.Hash() }, "good has block %d", x.Number())
 		}
