@@ -25,6 +25,8 @@ type Harness struct {
 	Addr func(t testing.TB, h transport.Host) string
 	// Break cuts the connections between two hosts without either closing them, and returns how many there were.
 	Break func(a, b transport.Host) int
+	// Connections counts the connections between two hosts.
+	Connections func(a, b transport.Host) int
 	// Raw opens an authenticated connection to the host as the peer number i and leaves the frames to the caller.
 	Raw func(t testing.TB, i int, target transport.Host) (transport.PeerID, transport.Provider)
 	// Long makes the suite move more.

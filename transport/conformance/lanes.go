@@ -73,7 +73,8 @@ func testWrap(t *testing.T, h Harness) {
 	cfg := Config()
 	cfg.FirstSequence = 1<<32 - 60
 	_, _, la, lb := pair(t, h, cfg)
-	exchange(t, la, lb, 0, 200, func(i int) int { return 9 + i })
+	// More than any lane's window, so that credit has to come back over the wrap too.
+	exchange(t, la, lb, 0, 200, func(i int) int { return 9 + 300*i })
 	require.NoError(t, la.Err())
 	require.NoError(t, lb.Err())
 }

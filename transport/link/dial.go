@@ -79,12 +79,20 @@ func (p *Peers) due(d *dialler) bool {
 	return e != nil && e.dialler == d && (e.link == nil || !e.link.up())
 }
 
-// next gives the address of the attempt and whether the peer was disconnected on purpose since the last one.
-func (p *Peers) next(d *dialler, attempt int) (addr string, punished bool) {
+// next gives the address of the attempt and the pause before it: the longest if the peer was disconnected on purpose
+// since the last attempt; a small part of the time that is left where a link waits to be continued.
+func (p *Peers) next(d *dialler, attempt int, pause time.Duration) (string, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	punished, d.punished = d.punished, false
-	return d.addrs[attempt%len(d.addrs)], punished
+	e := p.table[d.peer]
+	switch {
+	case d.punished:
+		pause = p.cfg.BackoffMax
+	case e != nil && e.link != nil:
+		pause = min(pause, p.cfg.ResumeTimeout/8)
+	}
+	d.punished = false
+	return d.addrs[attempt%len(d.addrs)], pause
 }
 
 // up tells whether the link has a pipe.
@@ -119,10 +127,8 @@ func (p *Peers) keepConnected(ctx context.Context, d *dialler) {
 			}
 			continue
 		}
-		addr, punished := p.next(d, attempt)
-		if punished {
-			pause = p.cfg.BackoffMax
-		}
+		var addr string
+		addr, pause = p.next(d, attempt, pause)
 		if pause > 0 && !p.rest(ctx, d, timer, pause) {
 			continue
 		}

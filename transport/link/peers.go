@@ -17,8 +17,8 @@ import (
 const MaxSetups = 4
 
 var (
-	errRevoked  = errors.New("link: the connection was dropped while it was set up")
-	errReplacer = errors.New("link: a newer connection took over")
+	errRevoked    = errors.New("link: the connection was dropped while it was set up")
+	errSuperseded = errors.New("link: a newer connection took over")
 )
 
 // Connect makes one connection to addr and hands it to Peers.Attach. It returns Attach's error, or nil once the link

@@ -54,7 +54,7 @@ func (s *setup) current() (*Link, error) {
 	s.peers.mu.Lock()
 	defer s.peers.mu.Unlock()
 	if s.entry.chosen != s.provider {
-		return nil, errReplacer
+		return nil, errSuperseded
 	}
 	return s.entry.link, nil
 }
@@ -140,7 +140,7 @@ func (p *Peers) insert(e *entry, l *Link, pr transport.Provider) error {
 	case p.closed:
 		return fmt.Errorf("%w: the host", transport.ErrClosed)
 	case e.chosen != pr:
-		return errReplacer
+		return errSuperseded
 	case p.live >= p.cfg.MaxPeers:
 		return fmt.Errorf("transport: %d links exist already; raise max_peers", p.live)
 	}

@@ -44,8 +44,9 @@ func harness() conformance.Harness {
 			owner[h] = n
 			return h
 		},
-		Addr:  func(_ testing.TB, h transport.Host) string { return mem.Addr(h.ID()) },
-		Break: func(a, b transport.Host) int { return network(a).Reset(a.ID(), b.ID()) },
+		Addr:        func(_ testing.TB, h transport.Host) string { return mem.Addr(h.ID()) },
+		Break:       func(a, b transport.Host) int { return network(a).Reset(a.ID(), b.ID()) },
+		Connections: func(a, b transport.Host) int { return network(a).Connections(a.ID(), b.ID()) },
 		Raw: func(t testing.TB, i int, target transport.Host) (transport.PeerID, transport.Provider) {
 			pr, err := network(target).Raw(peerName(i), target.ID())
 			require.NoError(t, err)

@@ -21,7 +21,7 @@ type Faults struct {
 	Silent         bool          // a black hole: frames are taken and not delivered; they arrive if it is lifted in time
 	Refuse         bool          // no new connections
 	DuplicateEvery int           // every n-th frame is delivered twice; 0: none
-	ResetAfter     int           // each new connection breaks after this many frames, both directions together; 0: never
+	ResetAfter     int           // each connection breaks after delivering this many frames, both directions together; 0: never
 }
 
 // Network connects hosts. All methods may be called concurrently.

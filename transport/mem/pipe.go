@@ -145,10 +145,6 @@ func (c *conn) Limits() transport.ProviderLimits {
 
 func (c *conn) WriteFrames(frames []transport.Frame) error {
 	for i := range frames {
-		if !c.frames(1) {
-			_ = c.Close() // never fails
-			return errReset
-		}
 		if err := c.out.put(&frames[i]); err != nil {
 			return err
 		}
@@ -160,6 +156,10 @@ func (c *conn) ReadHeader() (transport.Header, error) {
 	p, err := c.in.get()
 	if err != nil {
 		return transport.Header{}, err
+	}
+	if !c.frames(1) {
+		_ = c.Close() // never fails
+		return transport.Header{}, errReset
 	}
 	c.payload = p.payload
 	return transport.DecodeHeader(p.header[:])

@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/network"
+	ma "github.com/multiformats/go-multiaddr"
 	"github.com/stretchr/testify/require"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/transport"
 	"github.com/bornode/bornode/transport/conformance"
 	"github.com/bornode/bornode/transport/link"
@@ -75,6 +77,12 @@ func (p *proxy) cut() int {
 	return n
 }
 
+func (p *proxy) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns)
+}
+
 func (p *proxy) close() {
 	_ = p.listener.Close()
 	p.cut()
@@ -125,13 +133,14 @@ func (b *bench) proxied(t testing.TB, h transport.Host) string {
 	return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/%s", p.listener.Addr().(*net.TCPAddr).Port, h.ID())
 }
 
-func (b *bench) cut(hosts ...transport.Host) int {
+// each sums what f gives for the proxies of the hosts.
+func (b *bench) each(f func(*proxy) int, hosts ...transport.Host) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
 	for _, h := range hosts {
 		if p := b.proxies[h.ID()]; p != nil {
-			n += p.cut()
+			n += f(p)
 		}
 	}
 	return n
@@ -162,10 +171,61 @@ func (b *bench) raw(t testing.TB, i int, target transport.Host) (transport.PeerI
 func TestConformance(t *testing.T) {
 	b := newBench()
 	conformance.Run(t, conformance.Harness{
-		NewHost: b.newHost,
-		Addr:    b.proxied,
-		Break:   func(x, y transport.Host) int { return b.cut(x, y) },
-		Raw:     b.raw,
-		Long:    os.Getenv("BORNODE_LONG") != "",
+		NewHost:     b.newHost,
+		Addr:        b.proxied,
+		Break:       func(x, y transport.Host) int { return b.each((*proxy).cut, x, y) },
+		Connections: func(x, y transport.Host) int { return b.each((*proxy).count, x, y) },
+		Raw:         b.raw,
+		Long:        os.Getenv("BORNODE_LONG") != "",
 	})
+}
+
+func TestMessagesHoldTheLargestBlock(t *testing.T) {
+	for _, lane := range []transport.Lane{transport.LaneConsensus, transport.LaneCatchUp} {
+		require.Greater(t, transport.MaxMessageBytes(lane), block.MaxBlockBytes+block.MaxHeaderBytes)
+	}
+}
+
+func BenchmarkLink(b *testing.B) {
+	n := newBench()
+	conformance.Benchmark(b, conformance.Harness{NewHost: n.newHost})
+}
+
+// BenchmarkStream is the floor under BenchmarkLink: the same connection without frames.
+func BenchmarkStream(b *testing.B) {
+	n := newBench()
+	y := n.newHost(b, 1, conformance.Config()).(*Host)
+	defer func() { require.NoError(b, y.Close()) }()
+	l, err := y.transport.Listen(listenAny(b))
+	require.NoError(b, err)
+	defer l.Close()
+	x := n.newHost(b, 0, conformance.Config()).(*Host)
+	defer func() { require.NoError(b, x.Close()) }()
+	conn, err := x.transport.Dial(context.Background(), l.Multiaddr(), y.identity.id)
+	require.NoError(b, err)
+	in, err := l.Accept()
+	require.NoError(b, err)
+	out, err := conn.OpenStream(context.Background())
+	require.NoError(b, err)
+	buf := make([]byte, gatherBytes)
+	b.SetBytes(int64(len(buf)))
+	go func() {
+		for range b.N {
+			_, _ = out.Write(buf) // a failure shows at the reader
+		}
+	}()
+	s, err := in.AcceptStream()
+	require.NoError(b, err)
+	got := make([]byte, gatherBytes)
+	b.ResetTimer()
+	for range b.N {
+		_, err := io.ReadFull(s, got)
+		require.NoError(b, err)
+	}
+}
+
+func listenAny(b *testing.B) ma.Multiaddr {
+	a, err := listenAddr("/ip4/127.0.0.1/tcp/0")
+	require.NoError(b, err)
+	return a
 }

@@ -1,0 +1,62 @@
+# bornode: one target per job. `make help` lists them.
+SHELL := /bin/bash
+GO ?= go
+NICE := $(shell command -v nice 2>/dev/null)
+RACE := ./block ./consensus/... ./transport/... ./sync ./sim
+SEED ?= 1
+
+.PHONY: help build deps check test test-all race fuzz sim testnet testnet-down bench contracts docs lint cgo-less
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
+
+build: ## build the programs into build/bin
+	$(GO) build -trimpath -o build/bin/ ./cmd/...
+
+deps: ## install what the tests need (Node.js clients; says what it does)
+	scripts/deps.sh
+
+lint: ## format, vet, staticcheck
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not gofmt'ed: $$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+check: lint ## format, vet, staticcheck, short unit tests (under 3 min warm)
+	$(GO) test -short ./...
+
+test: lint deps build ## unit and conformance tests, race on the pure cores, one network of processes (under 15 min warm)
+	$(GO) test -timeout 15m ./...
+	$(GO) test -race -short -timeout 15m ./consensus/dpos ./block ./transport/link
+
+test-all: lint deps build ## everything: long simulation, crash storms, all clients (at most 45 min from cold)
+	contracts/build.sh --check
+	BORNODE_LONG=1 $(GO) test -p 2 -timeout 40m ./...
+	$(MAKE) race cgo-less
+
+race: ## the race detector over the concurrent parts (short forms)
+	$(GO) test -race -short -timeout 20m $(RACE)
+
+cgo-less: ## build and test what has a form without cgo
+	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/bornode
+	CGO_ENABLED=0 $(GO) test ./internal/bls
+
+fuzz: ## run every fuzz target for FUZZTIME each (default 20s)
+	scripts/fuzz.sh $(or $(FUZZTIME),20s)
+
+sim: ## simulate consensus; SEED=n replays one seed exactly
+	$(GO) run ./cmd/bornode sim --seed $(SEED) $(SIM_FLAGS)
+
+testnet: build ## start 4 producers and 1 observer in .testnet
+	scripts/testnet.sh up
+
+testnet-down: ## stop the network in .testnet and delete it
+	scripts/testnet.sh down
+
+bench: build ## imports and a 4-node network; table and build/bench.json
+	build/bin/bornode bench all --json build/bench.json
+
+contracts: ## compile the system contracts again (needs npm)
+	contracts/build.sh
+
+docs: ## write generated documents again (metrics, configuration)
+	BORNODE_UPDATE=1 $(GO) test ./config ./node -run 'TestCommentedFile|TestMetricsAreDocumented'

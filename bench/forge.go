@@ -1,0 +1,197 @@
+package bench
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math/big"
+	"path/filepath"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/consensus/dpos"
+	"github.com/bornode/bornode/consensus/signer"
+	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/bls"
+)
+
+// forge is a chain of one producer that lives in virtual time: it makes histories as fast as the machine can.
+type forge struct {
+	gen     *genesis.Genesis
+	store   *blockstore.Store
+	chain   *chain.Chain
+	machine *dpos.Machine
+	keys    *signer.Local
+	domain  block.Domain
+	params  block.Parameters
+	slot    uint64
+	txs     []*types.Transaction // of the next block
+	made    *block.Block         // by the tick in hand
+}
+
+const forgeChainID = 71_338
+
+// newForge makes the chain in a folder. Accounts are funded; its genesis lies in the past by as many slots as there
+// will be blocks, so that no block is in the future for whoever imports them.
+func newForge(ctx context.Context, dir string, accounts []*ecdsa.PrivateKey, blocks int) (*forge, error) {
+	keys, err := signer.Generate(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	const slot = 500 * time.Millisecond
+	past := time.Duration(blocks+1000) * slot
+	rich := new(big.Int).Mul(big.NewInt(1e9), big.NewInt(1e18))
+	alloc := map[common.Address]*big.Int{keys.Account(): rich}
+	for _, k := range accounts {
+		alloc[crypto.PubkeyToAddress(k.PublicKey)] = rich
+	}
+	gen, err := genesis.New(genesis.Options{
+		ChainID: forgeChainID, GenesisTime: uint64(time.Now().Add(-past).Unix()), Slot: slot, TurnSlots: 1, //nolint:gosec // after 1970
+		EpochBlocks: 1200, MaxReversible: 3600, MaxBlockBytes: 16 << 20, Admin: keys.Account(), Alloc: alloc,
+		Producers: []genesis.Producer{{Account: keys.Account(), BLSKey: keys.VoteKey(), Proof: keys.ProvePossession(forgeChainID)}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	f := &forge{gen: gen, keys: keys, params: gen.Parameters()}
+	if f.store, f.chain, err = openChain(ctx, dir, gen); err != nil {
+		return nil, err
+	}
+	hash := f.chain.Genesis().Hash()
+	f.domain = block.Domain{ChainID: f.params.ChainID, Genesis: hash}
+	f.machine, err = dpos.New(dpos.DefaultConfig(f.params, keys.Account()), dpos.GenesisRoot(hash, gen.Schedule()))
+	return f, err
+}
+
+// openChain opens store and chain below a folder, without logs and metrics.
+func openChain(ctx context.Context, dir string, gen *genesis.Genesis) (*blockstore.Store, *chain.Chain, error) {
+	sc := blockstore.DefaultConfig()
+	sc.Dir = filepath.Join(dir, "blocks")
+	s, err := blockstore.Open(sc, nil, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	cc := chain.DefaultConfig()
+	cc.Dir = filepath.Join(dir, "state")
+	c, err := chain.Open(ctx, cc, gen, s, nil, nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	return s, c, nil
+}
+
+func (f *forge) close() error { return errors.Join(f.chain.Close(), f.store.Close()) }
+
+// next makes the next block of these transactions, and what votes and certificates it brings.
+func (f *forge) next(ctx context.Context, txs []*types.Transaction) (*block.Block, error) {
+	f.slot++
+	f.txs, f.made = txs, nil
+	if err := f.machine.Step(dpos.Tick{Now: time.Duration(f.slot) * f.params.Slot()}); err != nil { //nolint:gosec // small
+		return nil, err
+	}
+	for {
+		rd, ok := f.machine.Ready()
+		if !ok {
+			break
+		}
+		events, err := f.do(ctx, rd)
+		if err != nil {
+			return nil, err
+		}
+		f.machine.Advance()
+		for _, ev := range events {
+			if err := f.machine.Step(ev); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if f.made == nil {
+		return nil, fmt.Errorf("no block was due in slot %d", f.slot)
+	}
+	if len(f.made.Transactions) != len(txs) {
+		return nil, fmt.Errorf("block %d took %d of %d transactions", f.made.Number(), len(f.made.Transactions), len(txs))
+	}
+	return f.made, nil
+}
+
+// do discharges duties as the driver would, at once.
+func (f *forge) do(ctx context.Context, rd dpos.Ready) (events []dpos.Event, err error) {
+	if p := rd.Produce; p != nil {
+		ev, err := f.produce(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, ev...)
+	}
+	for _, t := range rd.Tallies {
+		sig, err := f.keys.SignVote(f.domain.VoteDigest(t.Link))
+		if err != nil {
+			return nil, err
+		}
+		c := block.NewCertificate(t.Link, t.Schedules, func(common.Address) bool { return true })
+		agg, err := bls.Aggregate([][96]byte{sig})
+		if err != nil {
+			return nil, err
+		}
+		c.Aggregate = agg
+		events = append(events, dpos.Tallied{ID: t.ID, Certificate: c})
+	}
+	if rd.Head != (common.Hash{}) {
+		res, err := f.chain.SetHead(ctx, rd.Head)
+		if err != nil {
+			return nil, err
+		}
+		if res.Reason != nil {
+			return nil, res.Reason
+		}
+		for _, h := range res.Executed {
+			events = append(events, dpos.Executed{Hash: h})
+		}
+	}
+	if x := rd.Final; x != nil {
+		err := f.chain.Finalize(block.FinalUpdate{Hashes: x.Hashes, QC: x.QC, FC: x.FC, Root: x.Root.Encode(), Drop: rd.Dropped})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return events, nil
+}
+
+func (f *forge) produce(ctx context.Context, p *dpos.Produce) ([]dpos.Event, error) {
+	built, err := f.chain.Build(ctx, chain.BuildRequest{Parent: p.Parent, Slot: p.Slot, Coinbase: f.keys.Account(),
+		QC: p.QC, FC: p.FC, EmptyOnly: p.EmptyOnly, Txs: &fixedTxs{f.txs}})
+	if err != nil {
+		return nil, err
+	}
+	seal, err := f.keys.SignSeal(built.Block.Hash())
+	if err != nil {
+		return nil, err
+	}
+	if err := f.chain.InsertBuilt(built, seal); err != nil {
+		return nil, err
+	}
+	b := *built.Block
+	sealed := &block.SealedHeader{Header: b.Header, Record: b.Record, Seal: seal}
+	f.made = &block.Block{SealedHeader: sealed, Transactions: b.Transactions, Senders: b.Senders}
+	return []dpos.Event{dpos.Built{Slot: p.Slot, OK: true}, dpos.HeaderEvent{Header: dpos.HeaderOf(sealed)}}, nil
+}
+
+// fixedTxs gives transactions in the order they were made.
+type fixedTxs struct{ left []*types.Transaction }
+
+func (t *fixedTxs) Next() *types.Transaction {
+	if len(t.left) == 0 {
+		return nil
+	}
+	return t.left[0]
+}
+func (t *fixedTxs) Shift() { t.left = t.left[1:] }
+func (t *fixedTxs) Pop()   { t.left = nil } // refused: next reports the block as short

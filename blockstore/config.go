@@ -1,0 +1,51 @@
+package blockstore
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Config says where the store is and how much memory it may take.
+type Config struct {
+	Dir          string `mapstructure:"dir" comment:"directory of the block store"`
+	SegmentBytes int64  `mapstructure:"segment_bytes" comment:"size at which a segment file is sealed, bytes"`
+	CacheBytes   int    `mapstructure:"cache_bytes" comment:"decoded blocks kept for readers, bytes of their encoding"`
+	MetaBuffer   int    `mapstructure:"meta_buffer_bytes" comment:"write buffer of the database of reversible blocks, bytes"`
+	IndexBuffer  int    `mapstructure:"index_buffer_bytes" comment:"write buffer of the database of receipts and transaction index, bytes"`
+	IndexCache   int    `mapstructure:"index_cache_bytes" comment:"read cache of the database of receipts and transaction index, bytes"`
+
+	// FS replaces the operating system's files; nil in real use.
+	FS FS `mapstructure:"-"`
+}
+
+// DefaultConfig suits a node with a few GiB of memory. Dir is left empty.
+func DefaultConfig() Config {
+	return Config{
+		SegmentBytes: 64 << 20,
+		CacheBytes:   32 << 20,
+		MetaBuffer:   16 << 20,
+		IndexBuffer:  16 << 20,
+		IndexCache:   16 << 20,
+	}
+}
+
+// Validate says what is wrong with the settings.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Dir == "" && c.FS == nil {
+		errs = append(errs, errors.New("blockstore: dir is empty; name the directory of the block store"))
+	}
+	if c.SegmentBytes < minSegmentBytes || c.SegmentBytes > maxSegmentBytes {
+		errs = append(errs, fmt.Errorf("blockstore: segment_bytes is %d; use %d to %d", c.SegmentBytes, minSegmentBytes, maxSegmentBytes))
+	}
+	for _, x := range []struct {
+		name  string
+		value int
+		low   int
+	}{{"cache_bytes", c.CacheBytes, 0}, {"meta_buffer_bytes", c.MetaBuffer, 4 << 10}, {"index_buffer_bytes", c.IndexBuffer, 4 << 10}, {"index_cache_bytes", c.IndexCache, 0}} {
+		if x.value < x.low || x.value > 1<<30 {
+			errs = append(errs, fmt.Errorf("blockstore: %s is %d; use %d to %d", x.name, x.value, x.low, 1<<30))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,338 @@
+package blockstore_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/failpoint"
+)
+
+const damageBlocks = 60
+
+func damaged(t *testing.T) (*faultfs.Disk, []*block.Block) {
+	disk := faultfs.New()
+	s := open(t, disk)
+	chain := line(nil, damageBlocks, 1, 2, 300)
+	for i := 0; i < len(chain); i += 10 {
+		require.NoError(t, s.AppendFinal(chain[i:i+10], final(chain[i:i+10]...)))
+	}
+	for _, b := range chain {
+		require.NoError(t, s.PutReceipts(b.Hash(), b.Number(), receiptsOf(b)))
+	}
+	require.NoError(t, s.Close())
+	return disk, chain
+}
+
+func flip(at int) func([]byte) []byte {
+	return func(b []byte) []byte {
+		b[at] ^= 0x40
+		return b
+	}
+}
+
+// requireOnlyDamaged checks that exactly the blocks of bad are refused, each by its height, by every way in.
+func requireOnlyDamaged(t *testing.T, s *blockstore.Store, chain []*block.Block, bad map[uint64]bool) {
+	t.Helper()
+	for _, b := range chain {
+		got, err := s.BlockByHeight(b.Number())
+		if !bad[b.Number()] {
+			require.NoError(t, err)
+			requireSame(t, b, got)
+			got, err = s.Block(b.Hash())
+			require.NoError(t, err)
+			requireSame(t, b, got)
+			continue
+		}
+		_, byHash := s.Block(b.Hash())
+		_, header := s.HeaderByHeight(b.Number())
+		for _, err := range []error{err, byHash, header, s.Range(b.Number(), b.Number()+3, 0, func(uint64, []byte) error {
+			t.Fatalf("a damaged block %d was served", b.Number())
+			return nil
+		})} {
+			var corrupt blockstore.ErrCorrupt
+			if errors.As(err, &corrupt) {
+				require.Equal(t, b.Number(), corrupt.Height)
+			} else {
+				require.ErrorIs(t, err, blockstore.ErrNotFound, "block %d", b.Number())
+			}
+		}
+	}
+	require.NoError(t, s.Failed(), "damage is no failure of the store")
+}
+
+// TestDamagedByteAnywhere flips single bytes of segments and index files. The damaged block is refused by height, all
+// others are served; Fsck finds it, a good copy restores it.
+func TestDamagedByteAnywhere(t *testing.T) {
+	runs := 80
+	if long {
+		runs = 1500
+	}
+	disk0, chain := damaged(t)
+	s0 := open(t, disk0)
+	segs := s0.Segments()
+	entries := make([]blockstore.IndexEntry, damageBlocks)
+	for h := range entries {
+		var err error
+		entries[h], err = s0.Entry(uint64(h))
+		require.NoError(t, err)
+	}
+	require.NoError(t, s0.Close())
+	for seed := range uint64(runs) { //nolint:gosec // positive
+		rng := rand.New(rand.NewPCG(seed, 11))
+		disk := disk0.Copy()
+		bad := make(map[uint64]bool)
+		seg := segs[rng.IntN(len(segs))]
+		at := rng.IntN(int(seg.Size))
+		require.NoError(t, disk.Corrupt(seg.Name, flip(at)))
+		for _, e := range entries {
+			if e.Segment == seg.Number && at >= int(e.Offset) && at < int(e.Offset)+48+int(e.Length) {
+				bad[e.Height] = true
+			}
+		}
+		if rng.IntN(2) == 0 {
+			require.NoError(t, disk.Corrupt("index/000000000000.idx", flip(rng.IntN(damageBlocks*64))))
+		}
+		s := open(t, disk)
+		requireOnlyDamaged(t, s, chain, bad)
+		report, err := s.Fsck(t.Context(), blockstore.FsckOptions{Repair: true, Transactions: true}, nil)
+		require.NoError(t, err)
+		found := make(map[uint64]bool)
+		for _, p := range report.Problems {
+			if p.Kind == blockstore.ProblemRecord {
+				found[p.Height] = true
+			}
+		}
+		require.Equal(t, bad, found, "seed %d: %+v", seed, report)
+		for h := range bad {
+			require.Error(t, s.Replace(h, child(chain[h-min(h, 1)], 3, 0, 0)), "another block")
+			require.NoError(t, s.Replace(h, chain[h]), "seed %d", seed)
+		}
+		requireChain(t, s, chain)
+		s = reopen(t, s, disk)
+		requireChain(t, s, chain)
+		report, err = s.Fsck(t.Context(), blockstore.FsckOptions{Repair: true, Transactions: true}, nil)
+		require.NoError(t, err)
+		for _, p := range report.Problems {
+			require.Contains(t, []string{blockstore.ProblemIndex, blockstore.ProblemSegment}, p.Kind, "seed %d: %+v", seed, p)
+		}
+		require.NoError(t, s.Close())
+	}
+}
+
+func TestLostFiles(t *testing.T) {
+	disk0, chain := damaged(t)
+	s0 := open(t, disk0)
+	segs := s0.Segments()
+	require.NoError(t, s0.Close())
+	require.Greater(t, len(segs), 4)
+
+	t.Run("index", func(t *testing.T) {
+		disk := disk0.Copy()
+		disk.Lose("index/")
+		s := open(t, disk)
+		requireChain(t, s, chain)
+		report, err := s.Fsck(t.Context(), blockstore.FsckOptions{Repair: true}, nil)
+		require.NoError(t, err)
+		require.True(t, report.Sound(), "%+v", report)
+		s = reopen(t, s, disk)
+		report, err = s.Fsck(t.Context(), blockstore.FsckOptions{}, nil)
+		require.NoError(t, err)
+		require.Zero(t, report.Found, "%+v", report)
+	})
+	for _, which := range []int{0, 2, len(segs) - 1} {
+		t.Run(fmt.Sprintf("segment %d", which), func(t *testing.T) {
+			disk := disk0.Copy()
+			disk.Lose(segs[which].Name)
+			s := open(t, disk)
+			bad := make(map[uint64]bool)
+			for h := segs[which].First; h <= segs[which].Last; h++ {
+				bad[h] = true
+			}
+			requireOnlyDamaged(t, s, chain, bad)
+			more := child(chain[damageBlocks-1], 1, 1, 10)
+			require.NoError(t, s.AppendFinal([]*block.Block{more}, final(more)), "the store goes on")
+			for h := segs[which].First; h <= segs[which].Last; h++ {
+				require.NoError(t, s.Replace(h, chain[h]))
+			}
+			s = reopen(t, s, disk)
+			requireChain(t, s, append(chain[:damageBlocks:damageBlocks], more))
+			report, err := s.Fsck(t.Context(), blockstore.FsckOptions{}, nil)
+			require.NoError(t, err)
+			require.Zero(t, report.Found, "%+v", report)
+		})
+	}
+	t.Run("segment and index", func(t *testing.T) {
+		disk := disk0.Copy()
+		disk.Lose(segs[1].Name)
+		disk.Lose("index/")
+		s := open(t, disk)
+		_, err := s.BlockByHeight(segs[1].First)
+		require.ErrorAs(t, err, new(blockstore.ErrCorrupt))
+		require.Error(t, s.Replace(segs[1].First, chain[segs[1].First]), "nothing says what it must hash to")
+		for h := segs[1].Last; h > segs[1].First; h-- { // the child names the parent: from the newest down
+			require.NoError(t, s.Replace(h, chain[h]))
+		}
+		require.NoError(t, s.Replace(segs[1].First, chain[segs[1].First]))
+		_, err = s.Fsck(t.Context(), blockstore.FsckOptions{Repair: true}, nil)
+		require.NoError(t, err)
+		requireChain(t, s, chain)
+	})
+}
+
+func TestLostDatabases(t *testing.T) {
+	disk0, chain := damaged(t)
+	segs, err := disk0.List("segments")
+	require.NoError(t, err)
+	t.Run("derived", func(t *testing.T) {
+		disk := disk0.Copy()
+		disk.Lose("derived/")
+		s := open(t, disk)
+		requireChain(t, s, chain)
+		report, err := s.Fsck(t.Context(), blockstore.FsckOptions{Transactions: true, Repair: true}, nil)
+		require.NoError(t, err)
+		require.Equal(t, damageBlocks, report.Repaired, "transactions")
+		require.Equal(t, 2*damageBlocks, report.Found, "and receipts, which only execution brings back")
+		hash, _, index, err := s.Transaction(chain[9].Transactions[1].Hash())
+		require.NoError(t, err)
+		require.Equal(t, chain[9].Hash(), hash)
+		require.Equal(t, uint64(1), index)
+	})
+	t.Run("derived entry point", func(t *testing.T) {
+		disk := disk0.Copy()
+		require.NoError(t, disk.Corrupt("derived/CURRENT", func([]byte) []byte { return []byte("nonsense") }))
+		s := open(t, disk)
+		requireChain(t, s, chain)
+	})
+	t.Run("meta", func(t *testing.T) {
+		disk := disk0.Copy()
+		disk.Lose("meta/")
+		_, err := blockstore.Open(config(disk), nil, nil)
+		require.ErrorContains(t, err, "restore it from a backup")
+		names, err := disk.List("segments")
+		require.NoError(t, err)
+		require.Len(t, names, len(segs), "history must not be removed because the database is gone")
+	})
+	t.Run("meta entry point", func(t *testing.T) {
+		disk := disk0.Copy()
+		require.NoError(t, disk.Corrupt("meta/CURRENT", func([]byte) []byte { return nil }))
+		s := open(t, disk)
+		requireChain(t, s, chain)
+	})
+}
+
+// TestDamagedMeta damages the primary database anywhere: the store opens with what can be recovered or says what to
+// do, and never removes history without knowing the LIB.
+func TestDamagedMeta(t *testing.T) {
+	disk0, chain := damaged(t)
+	runs := 60
+	if long {
+		runs = 600
+	}
+	for seed := range uint64(runs) { //nolint:gosec // positive
+		rng := rand.New(rand.NewPCG(seed, 5))
+		disk := disk0.Copy()
+		names, err := disk.List("meta")
+		require.NoError(t, err)
+		before, err := disk.List("segments")
+		require.NoError(t, err)
+		name := "meta/" + names[rng.IntN(len(names))]
+		require.NoError(t, disk.Corrupt(name, func(b []byte) []byte {
+			if len(b) == 0 {
+				return b
+			}
+			return flip(rng.IntN(len(b)))(b)
+		}))
+		s, err := blockstore.Open(config(disk), nil, nil)
+		if err != nil {
+			after, listErr := disk.List("segments")
+			require.NoError(t, listErr)
+			require.Equal(t, before, after, "%s: %v", name, err)
+			continue
+		}
+		if height, _ := s.LIB(); !s.Empty() {
+			requireChain(t, s, chain[:height+1])
+		} else {
+			for i := range before {
+				before[i] += ".lost"
+			}
+			after, err := disk.List("segments")
+			require.NoError(t, err)
+			require.Equal(t, before, after, "history is put aside, not removed")
+		}
+		require.NoError(t, s.Close())
+	}
+}
+
+// TestDamagedDerivedTables: damage that shows only when a table is read makes reads fail, and the next start makes the
+// database anew.
+func TestDamagedDerivedTables(t *testing.T) {
+	disk := faultfs.New()
+	cfg := config(disk)
+	cfg.IndexBuffer = 4 << 10
+	s, err := blockstore.Open(cfg, nil, nil)
+	require.NoError(t, err)
+	chain := line(nil, damageBlocks, 1, 8, 40)
+	require.NoError(t, s.AppendFinal(chain, final(chain...)))
+	for _, b := range chain {
+		require.NoError(t, s.PutReceipts(b.Hash(), b.Number(), receiptsOf(b)))
+	}
+	require.NoError(t, s.Close())
+	names, err := disk.List("derived")
+	require.NoError(t, err)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".ldb") {
+			require.NoError(t, disk.Corrupt("derived/"+name, func(b []byte) []byte {
+				for i := 0; i < len(b); i += 100 {
+					b[i] ^= 0x40
+				}
+				return b
+			}))
+		}
+	}
+	s, err = blockstore.Open(cfg, nil, nil)
+	require.NoError(t, err)
+	// Whether it was noticed already at the start, or only now, depends on which tables were read.
+	_, err = s.Receipts(chain[0].Hash())
+	require.Error(t, err)
+	require.NoError(t, s.Close())
+	s, err = blockstore.Open(cfg, nil, nil)
+	require.NoError(t, err)
+	defer s.Close()
+	requireChain(t, s, chain)
+	report, err := s.Fsck(t.Context(), blockstore.FsckOptions{Repair: true, Transactions: true}, nil)
+	require.NoError(t, err)
+	require.Equal(t, damageBlocks, report.Repaired)
+}
+
+// TestCrashWhileReplacing: whatever is left, replacing again restores the block, and its neighbours are untouched.
+func TestCrashWhileReplacing(t *testing.T) {
+	disk0, chain := damaged(t)
+	for _, name := range []string{"blockstore.replace.write.before", "blockstore.replace.write.after"} {
+		for seed := range uint64(4) {
+			disk := disk0.Copy()
+			s := open(t, disk)
+			e, err := s.Entry(20)
+			require.NoError(t, err)
+			require.NoError(t, disk.Corrupt(s.Segments()[e.Segment-1].Name, flip(int(e.Offset)+100))) //nolint:gosec // small
+			var left *faultfs.Disk
+			disarm := failpoint.Arm(name, 1, func() { left = disk.Crash(seed) })
+			require.NoError(t, s.Replace(20, chain[20]))
+			disarm()
+			s = open(t, left)
+			if _, err := s.BlockByHeight(20); err != nil {
+				requireOnlyDamaged(t, s, chain, map[uint64]bool{20: true})
+				require.NotEqual(t, "blockstore.replace.write.after", name, "it was durable")
+			}
+			require.NoError(t, s.Replace(20, chain[20]))
+			requireChain(t, s, chain)
+		}
+	}
+}

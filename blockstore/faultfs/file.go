@@ -1,0 +1,244 @@
+package faultfs
+
+import (
+	"io"
+	"os"
+	"path"
+
+	"github.com/bornode/bornode/blockstore"
+)
+
+var _ blockstore.FS = (*Disk)(nil)
+
+// Open implements blockstore.FS.
+func (d *Disk) Open(name string, flag int) (blockstore.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.alive(); err != nil {
+		return nil, err
+	}
+	p, base, err := d.parent(name)
+	if err != nil {
+		return nil, err
+	}
+	f := p.now[base]
+	if f == nil {
+		if flag&os.O_CREATE == 0 {
+			return nil, &os.PathError{Op: "open", Path: name, Err: os.ErrNotExist}
+		}
+		if _, err := d.change(Create, name); err != nil {
+			return nil, err
+		}
+		f = new(inode)
+		p.set(base, f)
+	} else if flag&os.O_TRUNC != 0 {
+		if _, err := d.change(Truncate, name); err != nil {
+			return nil, err
+		}
+		f.data, f.pending = nil, append(f.pending, write{})
+	}
+	return &file{d: d, f: f, name: name, writable: flag&os.O_RDWR != 0}, nil
+}
+
+// Remove implements blockstore.FS.
+func (d *Disk) Remove(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, base, err := d.parent(name)
+	if err != nil {
+		return err
+	}
+	if p.now[base] == nil {
+		return &os.PathError{Op: "remove", Path: name, Err: os.ErrNotExist}
+	}
+	if _, err := d.change(Remove, name); err != nil {
+		return err
+	}
+	p.set(base, nil)
+	return nil
+}
+
+// Rename implements blockstore.FS; both names are in one directory, so that it is one change.
+func (d *Disk) Rename(from, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, base, err := d.parent(from)
+	if err != nil {
+		return err
+	}
+	q, target, err := d.parent(to)
+	if err != nil {
+		return err
+	}
+	f := p.now[base]
+	if f == nil || p != q {
+		return &os.PathError{Op: "rename", Path: from, Err: os.ErrNotExist}
+	}
+	if _, err := d.change(Rename, from); err != nil {
+		return err
+	}
+	p.set(target, f) // a crash between the two leaves both names, as a journaling file system may not; harmless
+	p.set(base, nil)
+	return nil
+}
+
+// List implements blockstore.FS.
+func (d *Disk) List(name string) ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.alive(); err != nil {
+		return nil, err
+	}
+	p := d.dirs[path.Clean(name)]
+	if p == nil {
+		return nil, nil
+	}
+	return sortedKeys(p.now), nil
+}
+
+// Mkdir implements blockstore.FS.
+func (d *Disk) Mkdir(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.alive(); err != nil {
+		return err
+	}
+	if name = path.Clean(name); d.dirs[name] == nil {
+		d.dirs[name] = newDir()
+	}
+	return nil
+}
+
+// SyncDir implements blockstore.FS.
+func (d *Disk) SyncDir(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := d.change(SyncDir, name); err != nil {
+		return err
+	}
+	p := d.dirs[path.Clean(name)]
+	if p == nil {
+		return &os.PathError{Op: "sync", Path: name, Err: os.ErrNotExist}
+	}
+	p.pending = nil
+	p.durable = make(map[string]*inode, len(p.now))
+	for base, f := range p.now {
+		p.durable[base] = f
+	}
+	return nil
+}
+
+type file struct {
+	d        *Disk
+	f        *inode
+	name     string
+	writable bool
+	closed   bool
+}
+
+func (f *file) check(op string, write bool) error {
+	if f.closed || write && !f.writable {
+		return &os.PathError{Op: op, Path: f.name, Err: os.ErrClosed}
+	}
+	return f.d.alive()
+}
+
+func (f *file) ReadAt(p []byte, off int64) (int, error) {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if err := f.check("read", false); err != nil {
+		return 0, err
+	}
+	if off >= int64(len(f.f.data)) {
+		return 0, io.EOF
+	}
+	n := copy(p, f.f.data[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *file) WriteAt(p []byte, off int64) (int, error) {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if err := f.check("write", true); err != nil {
+		return 0, err
+	}
+	v, err := f.d.change(Write, f.name)
+	if err != nil && (v.Crash || v.Err == nil) {
+		return 0, err
+	}
+	if err != nil {
+		p = p[:min(v.Short, len(p))]
+	}
+	if len(p) > 0 {
+		f.f.apply(write{off, append([]byte(nil), p...)})
+	}
+	return len(p), err
+}
+
+// apply changes contents in place: readers hold no reference, they copy under the disk's lock.
+func (n *inode) apply(w write) {
+	if end := w.off + int64(len(w.data)); end > int64(len(n.data)) {
+		n.data = resize(n.data, end)
+	}
+	copy(n.data[w.off:], w.data)
+	n.pending = append(n.pending, w)
+}
+
+func (f *file) Sync() error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if err := f.check("sync", false); err != nil {
+		return err
+	}
+	if _, err := f.d.change(Sync, f.name); err != nil {
+		return err
+	}
+	for _, w := range f.f.pending {
+		if w.data == nil {
+			f.f.durable = resize(f.f.durable, w.off)
+			continue
+		}
+		if end := w.off + int64(len(w.data)); end > int64(len(f.f.durable)) {
+			f.f.durable = resize(f.f.durable, end)
+		}
+		copy(f.f.durable[w.off:], w.data)
+	}
+	f.f.pending = nil
+	return nil
+}
+
+func (f *file) Truncate(size int64) error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if err := f.check("truncate", true); err != nil {
+		return err
+	}
+	if _, err := f.d.change(Truncate, f.name); err != nil {
+		return err
+	}
+	f.f.data = resize(f.f.data, size)
+	f.f.pending = append(f.f.pending, write{off: size})
+	return nil
+}
+
+func (f *file) Size() (int64, error) {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if err := f.check("stat", false); err != nil {
+		return 0, err
+	}
+	return int64(len(f.f.data)), nil
+}
+
+func (f *file) Close() error {
+	f.d.mu.Lock()
+	defer f.d.mu.Unlock()
+	if f.closed {
+		return os.ErrClosed
+	}
+	f.closed = true
+	return nil
+}

@@ -1,0 +1,306 @@
+package blockstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/syndtr/goleveldb/leveldb"
+
+	"github.com/bornode/bornode/block"
+)
+
+// FsckOptions says how much Fsck does.
+type FsckOptions struct {
+	Repair       bool // make damaged derived data again: height index, hash index, and with Transactions their index
+	Transactions bool // look for every transaction in the index, and for every block's receipts
+}
+
+// Problem kinds.
+const (
+	ProblemSegment      = "segment"      // a segment file or its header
+	ProblemRecord       = "record"       // a block that cannot be served: fetch it and Replace it
+	ProblemLink         = "link"         // a block that is not the child of the one before it
+	ProblemIndex        = "index"        // an entry of the height index; can be repaired
+	ProblemHash         = "hash"         // an entry of the hash index; can be repaired
+	ProblemTransactions = "transactions" // index entries of a block's transactions; can be repaired
+	ProblemReceipts     = "receipts"     // absent receipts; executing the block makes them again
+	ProblemProof        = "proof"        // the LIB, its certificates or the consensus root
+	ProblemReversible   = "reversible"   // a reversible block
+)
+
+// Problem is one finding.
+type Problem struct {
+	Kind     string
+	Height   uint64
+	Text     string
+	Repaired bool
+}
+
+// Report is what Fsck found. Problems lists the first of them; Found counts all.
+type Report struct {
+	First, LIB      uint64
+	Segments        int
+	Blocks          uint64 // irreversible, readable
+	Bytes           uint64 // of their encodings
+	Transactions    uint64
+	Reversible      int
+	Found, Repaired int
+	Problems        []Problem
+}
+
+// Sound reports that nothing is wrong, or all that was is repaired.
+func (r *Report) Sound() bool { return r.Found == r.Repaired }
+
+// FsckProgress is what the progress function gets after every block.
+type FsckProgress struct {
+	Stage       string // "segments", "reversible"
+	Done, Total uint64 // blocks
+}
+
+type fsck struct {
+	s        *Store
+	opts     FsckOptions
+	progress func(FsckProgress)
+	report   Report
+	lib      state
+	total    uint64
+	done     uint64
+	prev     common.Hash // hash of the block before, zero if unknown
+	batch    leveldb.Batch
+}
+
+// Fsck checks everything: segment headers, every record's checksum, encoding, hash, record and body digest, that each
+// block is the child of the one before it, the height and hash indexes against the segments, the LIB and its proof,
+// and that reversible blocks descend from the LIB. It may run while the store is in use and checks what was there when
+// it began. progress may be nil. The error says why it could not finish; what is wrong is in the report.
+func (s *Store) Fsck(ctx context.Context, opts FsckOptions, progress func(FsckProgress)) (Report, error) {
+	if progress == nil {
+		progress = func(FsckProgress) {}
+	}
+	segs := s.Segments()
+	s.mu.RLock()
+	c := &fsck{s: s, opts: opts, progress: progress, lib: s.state}
+	c.report.Reversible = len(s.rev)
+	s.mu.RUnlock()
+	c.report.First, c.report.LIB, c.report.Segments = c.lib.lib.First, c.lib.lib.Height, len(segs)
+	if c.lib.has {
+		c.total = c.lib.lib.Height - c.lib.lib.First + 1
+	}
+	for _, seg := range segs {
+		if err := c.segment(ctx, seg); err != nil {
+			return c.report, err
+		}
+	}
+	if err := c.flush(); err != nil {
+		return c.report, err
+	}
+	c.proof()
+	return c.report, c.reversible(ctx)
+}
+
+func (c *fsck) problem(kind string, height uint64, repaired bool, format string, args ...any) {
+	c.report.Found++
+	if repaired {
+		c.report.Repaired++
+	}
+	if len(c.report.Problems) < maxFsckProblems {
+		c.report.Problems = append(c.report.Problems, Problem{kind, height, fmt.Sprintf(format, args...), repaired})
+	}
+}
+
+func (c *fsck) segment(ctx context.Context, seg Segment) error {
+	if err := c.header(seg); err != nil {
+		if seg.Last < c.s.FirstHeight() {
+			return nil // pruned meanwhile
+		}
+		c.problem(ProblemSegment, seg.First, false, "%s: %v", seg.Name, err)
+	}
+	return c.s.walk(ctx, seg, func(w walked) error {
+		c.done++
+		c.progress(FsckProgress{"segments", c.done, c.total})
+		if w.err == nil {
+			w.err = c.block(seg, w)
+		}
+		if w.err == nil {
+			return nil
+		}
+		c.prev = common.Hash{}
+		if err := c.s.closedError(w.err); err != nil {
+			return err
+		}
+		if w.height < c.s.FirstHeight() {
+			return nil // pruned meanwhile
+		}
+		var failed writeError
+		if errors.As(w.err, &failed) {
+			return failed.error
+		}
+		c.problem(ProblemRecord, w.height, false, "block %d: %v", w.height, w.err)
+		return nil
+	})
+}
+
+// writeError tells a failed repair from a finding.
+type writeError struct{ error }
+
+func (e writeError) Unwrap() error { return e.error }
+
+func (c *fsck) header(seg Segment) (err error) {
+	f, err := c.s.fs.Open(seg.Name, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b := make([]byte, segmentHeaderBytes)
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return err
+	}
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	if size < seg.Size || seg.Sealed && size != seg.Size {
+		return fmt.Errorf("it has %d bytes, %d expected", size, seg.Size)
+	}
+	return checkSegmentHeader(b, seg.Number, seg.First)
+}
+
+// block checks one record whose checksum is right.
+func (c *fsck) block(seg Segment, w walked) error {
+	b, err := block.DecodeBlock(w.payload, maxPayloadBytes)
+	if err != nil {
+		return err
+	}
+	if b.Hash() != w.header.hash {
+		return fmt.Errorf("the record says %s, the block hashes to %s", w.header.hash, b.Hash())
+	}
+	if err := checkBlock(b, w.height); err != nil {
+		return err
+	}
+	if c.prev != (common.Hash{}) && b.Parent() != c.prev {
+		c.problem(ProblemLink, w.height, false, "block %d is not the child of block %d", w.height, w.height-1)
+	}
+	c.prev = w.header.hash
+	if w.height == c.lib.lib.Height && w.header.hash != c.lib.lib.Hash {
+		c.problem(ProblemProof, w.height, false, "the last irreversible block is %s, its segment holds %s", c.lib.lib.Hash, w.header.hash)
+	}
+	c.report.Blocks++
+	c.report.Bytes += uint64(len(w.payload))
+	c.report.Transactions += uint64(len(b.Transactions))
+	if err := c.index(seg, w); err != nil {
+		return err
+	}
+	if c.opts.Transactions {
+		return c.transactions(b)
+	}
+	return nil
+}
+
+func (c *fsck) index(seg Segment, w walked) error {
+	e, err := c.s.readEntry(w.height)
+	want := IndexEntry{Height: w.height, Hash: w.header.hash, Segment: seg.Number, Length: w.header.length, Offset: uint64(w.off), Generation: e.Generation} //nolint:gosec // not negative
+	if err != nil {
+		want.Generation = c.lib.lib.Generation
+	}
+	if err != nil || e != want {
+		if c.opts.Repair {
+			if err := c.s.submit(&op{alone: func() error { return c.s.writeEntry(want) }})(); err != nil {
+				return writeError{err}
+			}
+		}
+		c.problem(ProblemIndex, w.height, c.opts.Repair, "index entry of block %d is wrong or missing", w.height)
+	}
+	v, err := get(c.s.derived, hashKey(w.header.hash))
+	if err != nil || len(v) != 8 || binary.BigEndian.Uint64(v) != w.height {
+		c.batch.Put(hashKey(w.header.hash), binary.BigEndian.AppendUint64(nil, w.height))
+		c.problem(ProblemHash, w.height, c.opts.Repair, "block %d %s is missing from the hash index", w.height, w.header.hash)
+	}
+	return c.flushLarge()
+}
+
+func (c *fsck) transactions(b *block.Block) error {
+	missing, hash := 0, b.Hash()
+	for i, tx := range b.Transactions {
+		key := txKey(tx.Hash(), hash)
+		if v, err := get(c.s.derived, key); err != nil || v == nil {
+			missing++
+			c.batch.Put(key, txValue(b.Number(), uint32(i), hash)) //nolint:gosec // bounded
+		}
+	}
+	if missing > 0 {
+		c.problem(ProblemTransactions, b.Number(), c.opts.Repair, "%d of %d transactions of block %d are missing from the index", missing, len(b.Transactions), b.Number())
+	}
+	if ok, err := c.s.derived.Has(blockKey(prefixReceipts, b.Number(), hash), nil); len(b.Transactions) > 0 && (err != nil || !ok) {
+		c.problem(ProblemReceipts, b.Number(), false, "the receipts of block %d are missing; execute it again", b.Number())
+	}
+	return c.flushLarge()
+}
+
+func (c *fsck) flushLarge() error {
+	if c.batch.Len() < 4096 {
+		return nil
+	}
+	return c.flush()
+}
+
+func (c *fsck) flush() error {
+	if c.opts.Repair && c.batch.Len() > 0 {
+		if err := c.s.writeDerived(&c.batch); err != nil {
+			return writeError{err}
+		}
+	}
+	c.batch.Reset()
+	return nil
+}
+
+func (c *fsck) proof() {
+	if !c.lib.has || c.lib.lib.Height == c.lib.lib.First && c.lib.fc == nil {
+		return // genesis needs none
+	}
+	height, hash := c.lib.lib.Height, c.lib.lib.Hash
+	switch fc := c.lib.fc; {
+	case fc == nil:
+		c.problem(ProblemProof, height, false, "no certificate proves that block %d is final", height)
+	case fc.Kind != block.Precommit:
+		c.problem(ProblemProof, height, false, "the certificate kept for block %d is one of %ss", height, fc.Kind)
+	case fc.Target.Hash != hash:
+		c.problem(ProblemProof, height, false, "the certificate kept is for %s, block %d is %s", fc.Target.Hash, height, hash)
+	}
+	if c.lib.root == nil {
+		c.problem(ProblemProof, height, false, "no consensus root is kept for block %d", height)
+	}
+}
+
+func (c *fsck) reversible(ctx context.Context) error {
+	blocks, err := c.s.Reversible()
+	var corrupt ErrCorrupt
+	if errors.As(err, &corrupt) {
+		c.problem(ProblemReversible, corrupt.Height, false, "%v; it is dropped at the next start", err)
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	_, lib := c.s.LIB()
+	known := map[common.Hash]uint64{lib: 0}
+	for i, b := range blocks {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.progress(FsckProgress{"reversible", uint64(i + 1), uint64(len(blocks))}) //nolint:gosec // not negative
+		if _, ok := known[b.Parent()]; !ok && c.lib.has {
+			if final, err := c.s.Block(b.Parent()); err != nil || final == nil {
+				c.problem(ProblemReversible, b.Number(), false, "%v does not descend from the last irreversible block", b)
+			}
+		}
+		if err := checkBlock(b, b.Number()); err != nil {
+			c.problem(ProblemReversible, b.Number(), false, "%v", err)
+		}
+		known[b.Hash()] = b.Number()
+	}
+	return nil
+}

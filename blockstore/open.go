@@ -1,0 +1,450 @@
+package blockstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/lru"
+	"github.com/ethereum/go-ethereum/rlp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/syndtr/goleveldb/leveldb"
+	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
+	"github.com/syndtr/goleveldb/leveldb/filter"
+	"github.com/syndtr/goleveldb/leveldb/iterator"
+	"github.com/syndtr/goleveldb/leveldb/opt"
+	"github.com/syndtr/goleveldb/leveldb/storage"
+	"github.com/syndtr/goleveldb/leveldb/util"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
+)
+
+// Open opens the store in cfg.Dir, creating it if the directory is empty, and repairs what a crash left: bytes beyond
+// the LIB are cut, reversible blocks that do not descend from the LIB are dropped, the index of the active segment and
+// the derived hash index are completed. Damaged records are not looked for (Fsck does that). The caller must Close.
+func Open(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if log == nil {
+		log = zap.NewNop()
+	}
+	s := &Store{
+		cfg: cfg, fs: cfg.FS, log: log, gate: new(gate),
+		blocks:  newBlockCache(cfg.CacheBytes),
+		headers: lru.NewCache[common.Hash, *block.SealedHeader](maxHeaderCache),
+		ops:     make(chan *op, maxQueuedOps),
+		closing: make(chan struct{}),
+		stopped: make(chan struct{}),
+	}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())
+	}
+	s.hashed = true
+	s.metrics = newMetrics(reg, s)
+	go s.run()
+	return s, nil
+}
+
+func (s *Store) open() (err error) {
+	if s.fs == nil {
+		if err := os.MkdirAll(s.cfg.Dir, 0o750); err != nil {
+			return err
+		}
+		s.fs = OS(s.cfg.Dir)
+	}
+	if s.lock, err = s.fs.Lock(lockName); err != nil {
+		return err
+	}
+	s.files = newReaders(s.fs, maxOpenFiles)
+	for _, dir := range []string{segmentDir, indexDir} {
+		if err := s.fs.Mkdir(dir); err != nil {
+			return err
+		}
+	}
+	if err := s.openMeta(); err != nil {
+		return err
+	}
+	if s.derived, err = s.openDerived(); err != nil {
+		return err
+	}
+	for _, step := range []func() error{s.trim, s.openActive, s.checkActiveIndex} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	err = s.fillHashIndex()
+	if lerrors.IsCorrupted(err) && s.gate.check() == nil { // marked to be made anew
+		_ = s.derived.Close() // says again that it is damaged
+		s.derived = nil
+		if s.derived, err = s.openDerived(); err == nil {
+			err = s.fillHashIndex()
+		}
+	}
+	return err
+}
+
+// openMeta opens the primary database and reads the state from it. If it is damaged it is rebuilt from its tables:
+// what is lost then shows as missing reversible blocks or a lower LIB, both of which come again from peers.
+func (s *Store) openMeta() error {
+	stor, err := newLevelStorage(s.fs, metaDir, s.gate)
+	if err != nil {
+		return err
+	}
+	o := &opt.Options{
+		WriteBuffer: s.cfg.MetaBuffer, BlockCacheCapacity: 4 << 20, OpenFilesCacheCapacity: 64,
+		DisableLargeBatchTransaction: true, DisableSeeksCompaction: true,
+	}
+	if s.meta, err = leveldb.Open(stor, o); err == nil {
+		err = s.load(false)
+	}
+	if lerrors.IsCorrupted(err) {
+		s.log.Warn("the database of reversible blocks is damaged; recovering what its tables hold", zap.Error(err))
+		if s.meta != nil {
+			_ = s.meta.Close() // its contents are read again below
+		}
+		if s.meta, err = leveldb.Recover(stor, o); err == nil {
+			err = s.load(true)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("open database %s: %w", metaDir, err)
+	}
+	return nil
+}
+
+// load reads the state; recovered says that the database may have lost entries.
+func (s *Store) load(recovered bool) error {
+	s.state = state{rev: make(map[common.Hash]*reversible)}
+	if err := s.loadLIB(recovered); err != nil {
+		return err
+	}
+	return s.loadReversible()
+}
+
+// openDerived starts the derived database anew if it is damaged: all it holds can be made again.
+func (s *Store) openDerived() (*leveldb.DB, error) {
+	stor, err := newLevelStorage(s.fs, derivedDir, s.gate)
+	if err != nil {
+		return nil, err
+	}
+	o := &opt.Options{
+		WriteBuffer: s.cfg.IndexBuffer, BlockCacheCapacity: s.cfg.IndexCache, OpenFilesCacheCapacity: 256,
+		CompactionTableSize: 8 << 20, CompactionTotalSize: 64 << 20, Filter: filter.NewBloomFilter(10),
+		DisableLargeBatchTransaction: true, DisableSeeksCompaction: true,
+	}
+	names, err := s.fs.List(derivedDir)
+	if err != nil {
+		return nil, err
+	}
+	var db *leveldb.DB
+	if slices.Contains(names, rebuildMark) {
+		err = lerrors.NewErrCorrupted(storage.FileDesc{}, errors.New("a table was found damaged"))
+	} else {
+		db, err = leveldb.Open(stor, o)
+	}
+	if lerrors.IsCorrupted(err) {
+		s.log.Warn("the database of derived data is damaged; starting it anew, receipts come back by executing again", zap.Error(err))
+		if err := s.removeAll(derivedDir); err != nil {
+			return nil, err
+		}
+		db, err = leveldb.Open(stor, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", derivedDir, err)
+	}
+	return db, nil
+}
+
+// derivedError marks the derived database to be started anew at the next Open if err says that it is damaged.
+func (s *Store) derivedError(err error) error {
+	if lerrors.IsCorrupted(err) {
+		s.log.Error("the database of derived data is damaged; restart the node to make it anew", zap.Error(err))
+		if f, markErr := s.fs.Open(derivedDir+"/"+rebuildMark, os.O_RDWR|os.O_CREATE); markErr == nil {
+			_ = errors.Join(f.Close(), s.fs.SyncDir(derivedDir)) // without the mark the damage is met again
+		}
+	}
+	return err
+}
+
+// removeAll empties a directory; rebuildMark goes last, since names come in order.
+func (s *Store) removeAll(dir string) error {
+	names, err := s.fs.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := s.fs.Remove(dir + "/" + name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) loadLIB(recovered bool) (err error) {
+	if s.has, err = getRLP(s.meta, keyLIB, &s.lib); err != nil {
+		return err
+	}
+	if !s.has {
+		return s.checkNew(recovered)
+	}
+	if s.root, err = get(s.meta, []byte(keyRoot)); err != nil {
+		return err
+	}
+	if s.qc, err = getCertificate(s.meta, keyQC); err != nil {
+		return err
+	}
+	if s.fc, err = getCertificate(s.meta, keyFC); err != nil {
+		return err
+	}
+	it := s.meta.NewIterator(util.BytesPrefix([]byte{prefixSegment}), nil)
+	defer it.Release()
+	for it.Next() {
+		n := binary.BigEndian.Uint32(it.Key()[1:])
+		var m segmentMeta
+		if err := rlp.DecodeBytes(it.Value(), &m); err != nil {
+			return fmt.Errorf("entry of segment %d: %w", n, err)
+		}
+		s.sealed = append(s.sealed, sealedSegment(n, m))
+	}
+	return it.Error()
+}
+
+func sealedSegment(n uint32, m segmentMeta) Segment {
+	return Segment{Number: n, First: m.First, Last: m.Last, Size: int64(m.Size), Sealed: true, Name: segmentName(n)} //nolint:gosec // our own
+}
+
+// checkNew tells a store that never had a LIB from one whose database was lost: segments of the latter are history
+// that must not be removed.
+func (s *Store) checkNew(recovered bool) error {
+	v, err := get(s.meta, []byte(keyFormat))
+	if err != nil || string(v) == format && !recovered {
+		return err
+	}
+	if v != nil && string(v) != format {
+		return fmt.Errorf("the store has format %q, this program knows %q; use the program that wrote it", v, format)
+	}
+	names, err := s.fs.List(segmentDir)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("there are %d segment files but %s, which says what is irreversible in them, is empty; restore it from a backup, or move the directory away and synchronise again", len(names), metaDir)
+	}
+	return s.meta.Put([]byte(keyFormat), []byte(format), &opt.WriteOptions{Sync: true})
+}
+
+// loadReversible lists the reversible blocks and drops those that do not descend from the LIB: losing branches whose
+// deletion a crash undid, and blocks whose ancestors were damaged.
+func (s *Store) loadReversible() error {
+	it := s.meta.NewIterator(util.BytesPrefix([]byte{prefixReversible}), nil)
+	defer it.Release()
+	drop := new(leveldb.Batch)
+	for it.Next() { // ascending heights: parents before children
+		r, err := readReversible(it)
+		if err != nil {
+			s.log.Warn("a reversible block is damaged; dropped, it comes again from peers", zap.Error(err))
+		}
+		parent := s.rev[r.parent]
+		linked := parent != nil && parent.height+1 == r.height || s.has && r.parent == s.lib.Hash && r.height == s.lib.Height+1
+		if err != nil || s.has && !linked {
+			drop.Delete(it.Key())
+			continue
+		}
+		s.rev[r.hash] = &r
+	}
+	if err := it.Error(); err != nil {
+		return err
+	}
+	if drop.Len() == 0 {
+		return nil
+	}
+	s.log.Info("dropped reversible blocks that do not descend from the last irreversible block", zap.Int("blocks", drop.Len()), zap.Uint64("height", s.lib.Height))
+	return s.meta.Write(drop, nil) // not synced: what comes back is dropped again
+}
+
+func readReversible(it iterator.Iterator) (reversible, error) {
+	height, hash, ok := splitBlockKey(it.Key())
+	if !ok {
+		return reversible{}, fmt.Errorf("key %x", it.Key())
+	}
+	h, err := decodeBlockHeader(it.Value())
+	if err != nil {
+		return reversible{}, fmt.Errorf("block %d %s: %w", height, hash, err)
+	}
+	if h.Hash() != hash || h.Number() != height {
+		return reversible{}, fmt.Errorf("block %d %s is stored as %d %s", h.Number(), h.Hash(), height, hash)
+	}
+	return reversible{height: height, hash: hash, parent: h.Parent()}, nil
+}
+
+// trim removes what lies beyond the LIB (a commit that did not end) and what lies before the first height (a pruning
+// that did not end).
+func (s *Store) trim() error {
+	names, err := s.fs.List(segmentDir)
+	if err != nil {
+		return err
+	}
+	keep := make(map[uint32]bool)
+	for _, seg := range s.Segments() {
+		keep[seg.Number] = true
+	}
+	for _, base := range names {
+		n, ok := parseSegmentName(base)
+		if !ok || keep[n] {
+			continue
+		}
+		name := segmentDir + "/" + base
+		if s.has {
+			s.log.Info("removing a segment that holds no irreversible block", zap.Uint32("segment", n))
+			err = s.fs.Remove(name)
+		} else { // a first commit that did not end; should the LIB have been lost instead, this is history
+			s.log.Warn("putting aside a segment of a store without a last irreversible block", zap.String("file", name+lostSuffix))
+			err = s.fs.Rename(name, name+lostSuffix)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if names, err = s.fs.List(indexDir); err != nil {
+		return err
+	}
+	for _, base := range names {
+		first, ok := parseIndexName(base)
+		if ok && (!s.has || first > s.lib.Height || first+indexFileEntries <= s.lib.First) {
+			if err := s.fs.Remove(indexDir + "/" + base); err != nil {
+				return err
+			}
+		}
+	}
+	if !s.has {
+		return nil
+	}
+	if err := s.cut(segmentName(s.lib.Segment), int64(s.lib.End)); err != nil { //nolint:gosec // bounded
+		return err
+	}
+	return s.cut(indexName(s.lib.Height), indexOffset(s.lib.Height)+IndexEntryBytes)
+}
+
+// cut shortens a file to size; a shorter or absent one is left for others to report.
+func (s *Store) cut(name string, size int64) error {
+	f, err := s.fs.Open(name, os.O_RDWR)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n, err := f.Size()
+	if err == nil && n > size {
+		s.log.Info("cutting what was written beyond the last irreversible block", zap.String("file", name), zap.Int64("bytes", n-size), zap.Uint64("height", s.lib.Height))
+		err = f.Truncate(size)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// openActive opens the active segment for appending. If the file is gone its blocks are damaged, not the store.
+func (s *Store) openActive() error {
+	if !s.has {
+		return nil
+	}
+	f, err := s.fs.Open(segmentName(s.lib.Segment), os.O_RDWR)
+	if errors.Is(err, os.ErrNotExist) {
+		s.log.Error("the active segment is missing; its blocks must be fetched again", zap.Uint32("segment", s.lib.Segment), zap.Uint64("height", s.lib.SegmentFirst))
+		return s.w.create(s.fs, s.lib.Segment, s.lib.SegmentFirst)
+	}
+	if err != nil {
+		return err
+	}
+	s.w.seg, s.w.segNumber = f, s.lib.Segment
+	return nil
+}
+
+// checkActiveIndex makes the index of the active segment whole: it is not synced with every commit, since the segment
+// says the same.
+func (s *Store) checkActiveIndex() error {
+	if !s.has {
+		return nil
+	}
+	seg := s.activeSegment()
+	made := 0
+	off := int64(segmentHeaderBytes) // of the next record, 0 if unknown
+	for h := seg.First; h <= seg.Last; h++ {
+		e, err := s.readEntry(h)
+		if err != nil || e.Segment != seg.Number || off != 0 && int64(e.Offset) != off { //nolint:gosec // bounded
+			if e, err = s.entryFromSegment(seg, h, off); err != nil {
+				s.log.Error("no index entry for a damaged block", zap.Uint64("height", h), zap.Error(err))
+				off = 0
+				continue
+			}
+			if err := s.w.writeIndex(s.fs, []IndexEntry{e}); err != nil {
+				return err
+			}
+			made++
+		}
+		off = e.end()
+	}
+	if made > 0 {
+		s.log.Info("completed the height index from the active segment", zap.Int("entries", made), zap.Uint64("height", seg.Last))
+	}
+	return s.w.flushIndex()
+}
+
+// entryFromSegment makes the index entry of a height from the record that lies at off, if that record is sound: a
+// damaged one could name a wrong hash.
+func (s *Store) entryFromSegment(seg Segment, height uint64, off int64) (IndexEntry, error) {
+	if off == 0 {
+		return IndexEntry{}, errors.New("neither the index nor the block before it says where it lies")
+	}
+	h, err := s.recordHeaderAt(seg, height, off)
+	if err != nil {
+		return IndexEntry{}, err
+	}
+	rec := make([]byte, recordHeaderBytes+int(h.length))
+	if err := s.files.readAt(seg.Name, rec, off); err != nil {
+		return IndexEntry{}, err
+	}
+	if h, _, err = decodeRecord(rec); err != nil {
+		return IndexEntry{}, err
+	}
+	return IndexEntry{Height: height, Hash: h.hash, Segment: seg.Number, Length: h.length, Offset: uint64(off), Generation: s.Generation()}, nil //nolint:gosec // not negative
+}
+
+// recordHeaderAt reads the head of the record of a height, whose length is plausible but not checked by its checksum.
+func (s *Store) recordHeaderAt(seg Segment, height uint64, off int64) (recordHeader, error) {
+	var b [recordHeaderBytes]byte
+	if err := s.files.readAt(seg.Name, b[:], off); err != nil {
+		return recordHeader{}, err
+	}
+	h, err := decodeRecordHeader(b[:])
+	switch {
+	case err != nil:
+		return h, err
+	case h.height != height:
+		return h, fmt.Errorf("the record at %d of %s is that of block %d", off, seg.Name, h.height)
+	case off+recordHeaderBytes+int64(h.length) > seg.Size:
+		return h, fmt.Errorf("the record at %d reaches beyond the end of %s", off, seg.Name)
+	}
+	return h, nil
+}
+
+// fillHashIndex completes hash -> height from the height index, from where the last sync of the derived database is
+// known to have reached.
+func (s *Store) fillHashIndex() error {
+	if !s.has {
+		return nil
+	}
+	from := s.lib.First
+	v, err := get(s.derived, []byte(keyHashed))
+	if err != nil {
+		return s.derivedError(err)
+	}
+	if len(v) == 8 && binary.BigEndian.Uint64(v) >= from {
+		from = binary.BigEndian.Uint64(v) + 1
+	}
+	return s.indexHashes(from, s.lib.Height)
+}

@@ -1,0 +1,163 @@
+package blockstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/ethereum/go-ethereum/common"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/failpoint"
+)
+
+// Replace restores the damaged record of an irreversible block from a copy that came from elsewhere. The block must be
+// the one that the index, the LIB or its child names by hash, and its record and body must match its header; whether
+// the seal is right is for the caller to check. All encodings of one block have the same length, so the record is
+// written where it was. If several neighbours and their index entries are lost, replace them in rising order.
+func (s *Store) Replace(height uint64, b *block.Block) error {
+	rec, err := encodeRecord(b)
+	if err != nil {
+		return err
+	}
+	if err := checkBlock(b, height); err != nil {
+		return err
+	}
+	return s.submit(&op{bytes: len(rec), alone: func() error { return s.replace(height, b.Hash(), rec) }})()
+}
+
+// checkBlock checks that header, record and body belong together.
+func checkBlock(b *block.Block, height uint64) error {
+	record := b.Record.Hash()
+	switch {
+	case b.Number() != height:
+		return fmt.Errorf("%v is not of height %d", b, height)
+	case common.BytesToHash(b.SealedHeader.Header.Extra) != record || len(b.SealedHeader.Header.Extra) != common.HashLength:
+		return fmt.Errorf("%v: the header does not name its consensus record", b)
+	case height > 0 && block.BodyDigest(b.Transactions, b.Senders) != b.Record.BodyDigest: // block 0 holds the digest of the parameters
+		return fmt.Errorf("%v: the body does not match the record's digest", b)
+	}
+	return nil
+}
+
+func (s *Store) replace(height uint64, hash common.Hash, rec []byte) error {
+	if !s.has || height > s.lib.Height || height < s.lib.First {
+		return fmt.Errorf("replace block %d: %w", height, ErrNotFound)
+	}
+	seg, ok := s.segmentOf(height)
+	if !ok {
+		return fmt.Errorf("replace block %d: no segment holds it", height)
+	}
+	want, err := s.knownHash(height)
+	if err != nil {
+		return err
+	}
+	if want != hash {
+		return fmt.Errorf("%w: the irreversible block %d is %s, not %s", ErrUnlinked, height, want, hash)
+	}
+	e := IndexEntry{Height: height, Hash: hash, Segment: seg.Number, Length: uint32(len(rec) - recordHeaderBytes), Generation: s.lib.Generation} //nolint:gosec // bounded
+	if e.Offset, err = s.placeOf(seg, height, len(rec)); err != nil {
+		return err
+	}
+	if e.end() > seg.Size {
+		return fmt.Errorf("replace block %d: its record would reach beyond the end of %s", height, seg.Name)
+	}
+	failpoint.Hit("blockstore.replace.write.before")
+	if err := s.rewrite(seg, int64(e.Offset), rec); err != nil { //nolint:gosec // bounded
+		return s.gate.fail("replace block in "+seg.Name, err)
+	}
+	failpoint.Hit("blockstore.replace.write.after")
+	if err := s.writeEntry(e); err != nil {
+		return err
+	}
+	s.blocks.remove(hash)
+	s.headers.Remove(hash)
+	s.log.Info("restored a damaged block", zap.Uint64("height", height))
+	return nil
+}
+
+// rewrite writes into a segment and syncs it. A missing segment file is made again.
+func (s *Store) rewrite(seg Segment, off int64, rec []byte) (err error) {
+	f, err := s.fs.Open(seg.Name, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := writeAll(f, encodeSegmentHeader(seg.Number, seg.First), 0); err != nil {
+		return err
+	}
+	if err := writeAll(f, rec, off); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	s.files.forget(seg.Name)
+	return s.fs.SyncDir(segmentDir)
+}
+
+// writeEntry puts an index entry in its place, durably.
+func (s *Store) writeEntry(e IndexEntry) error {
+	err := s.w.writeIndex(s.fs, []IndexEntry{e})
+	if err == nil {
+		err = s.w.flushIndex()
+	}
+	if err != nil {
+		return s.gate.fail("write the height index", err)
+	}
+	return nil
+}
+
+// reindex asks the writer to put right a damaged index entry; if it is busy the next reader asks again.
+func (s *Store) reindex(e IndexEntry) {
+	o := &op{done: make(chan struct{}), alone: func() error {
+		if e.Height < s.lib.First {
+			return nil
+		}
+		return s.writeEntry(e)
+	}}
+	select {
+	case s.ops <- o:
+	default:
+	}
+}
+
+// knownHash is what an irreversible block must hash to although its record is damaged.
+func (s *Store) knownHash(height uint64) (common.Hash, error) {
+	if height == s.lib.Height {
+		return s.lib.Hash, nil
+	}
+	if e, err := s.readEntry(height); err == nil {
+		return e.Hash, nil
+	}
+	h, err := s.HeaderByHeight(height + 1)
+	if err != nil {
+		return common.Hash{}, fmt.Errorf("replace block %d: neither its index entry nor its child can be read (replace block %d first): %w", height, height+1, err)
+	}
+	return h.Parent(), nil
+}
+
+// placeOf is where the record of a height lies or lay: as its index entry says, else behind the block before it, else
+// before the block behind it.
+func (s *Store) placeOf(seg Segment, height uint64, size int) (uint64, error) {
+	if e, err := s.readEntry(height); err == nil && e.Segment == seg.Number {
+		if e.end()-int64(e.Offset) != int64(size) { //nolint:gosec // bounded
+			return 0, fmt.Errorf("replace block %d: the record has %d bytes, its index entry says %d", height, size, e.end()-int64(e.Offset)) //nolint:gosec // bounded
+		}
+		return e.Offset, nil
+	}
+	if height == seg.First {
+		return segmentHeaderBytes, nil
+	}
+	if e, err := s.readEntry(height - 1); err == nil && e.Segment == seg.Number {
+		return uint64(e.end()), nil //nolint:gosec // not negative
+	}
+	if height == seg.Last {
+		return uint64(seg.Size - int64(size)), nil //nolint:gosec // not negative: the caller checks the end
+	}
+	if e, err := s.readEntry(height + 1); err == nil && e.Segment == seg.Number && e.Offset >= uint64(size)+segmentHeaderBytes { //nolint:gosec // small
+		return e.Offset - uint64(size), nil //nolint:gosec // small
+	}
+	return 0, fmt.Errorf("replace block %d: the index says neither where it lies nor where its neighbours do; replace block %d first", height, height-1)
+}

@@ -1,0 +1,396 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/lru"
+	"github.com/ethereum/go-ethereum/core"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/event"
+	"github.com/ethereum/go-ethereum/params"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+)
+
+// Chain is the block tree with its states. See the package comment for who may call what.
+type Chain struct {
+	cfg      Config
+	params   block.Parameters
+	config   *params.ChainConfig
+	schedule block.Schedule // of genesis
+	genesis  *block.Block
+	signer   types.Signer
+	store    Store
+	states   *states
+	log      *zap.Logger
+	m        *metrics
+
+	exec   chan struct{} // the execution slot: holds one token while nobody executes
+	closed atomic.Bool
+	ending sync.RWMutex   // held for writing while the event queue is closed
+	wg     sync.WaitGroup // receipt writer, dispatcher
+
+	// Owned by whoever holds the execution slot.
+	built       map[common.Hash]*outcome
+	builtOrder  []common.Hash
+	sinceFlush  struct{ id, blocks, gas uint64 }
+	jumpDests   vm.JumpDestCache
+	precompiles *vm.PrecompileCache
+
+	mu   sync.RWMutex
+	tree *tree
+
+	bodies       *bodyCache
+	headers      *lru.Cache[common.Hash, *block.SealedHeader]
+	hashes       *lru.Cache[uint64, common.Hash] // irreversible only
+	receiptCache *lru.Cache[common.Hash, types.Receipts]
+	receipts     *receiptWriter
+	recoveries   atomic.Uint64
+	members      atomic.Pointer[memberList]
+
+	events    chan any
+	scope     event.SubscriptionScope
+	headFeed  event.FeedOf[HeadEvent]
+	reorgFeed event.FeedOf[ReorgEvent]
+	finalFeed event.FeedOf[FinalEvent]
+}
+
+// Open opens the state database, brings store and state to a consistent head and starts the two goroutines. The head
+// is the highest durable reversible block whose state survived, else the last irreversible block. Blocks whose state
+// was lost are executed again, which ctx may interrupt.
+func Open(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Logger, reg prometheus.Registerer) (*Chain, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	g, err := gen.Block()
+	if err != nil {
+		return nil, fmt.Errorf("block 0: %w", err)
+	}
+	if log == nil {
+		log = zap.NewNop()
+	}
+	m, err := newMetrics(reg)
+	if err != nil {
+		return nil, err
+	}
+	c := &Chain{
+		cfg: cfg, params: gen.Parameters(), config: gen.ChainConfig(), schedule: gen.Schedule(), genesis: g, store: store, log: log, m: m,
+		exec: make(chan struct{}, 1), built: make(map[common.Hash]*outcome),
+		jumpDests: core.NewJumpDestCache(), precompiles: vm.NewPrecompileCache(),
+		bodies:       newBodyCache(uint64(cfg.BodyCacheMiB) << 20), //nolint:gosec // validated
+		headers:      lru.NewCache[common.Hash, *block.SealedHeader](headerCacheEntries),
+		hashes:       lru.NewCache[uint64, common.Hash](headerCacheEntries),
+		receiptCache: lru.NewCache[common.Hash, types.Receipts](receiptCacheEntries),
+		receipts:     newReceiptWriter(), events: make(chan any, eventQueue),
+	}
+	c.signer = types.LatestSigner(c.config)
+	if err := c.openStore(); err != nil {
+		return nil, err
+	}
+	if c.states, err = openStates(&c.cfg, c.params.MaxReversible, c.sameHistory); err != nil {
+		return nil, err
+	}
+	c.wg.Add(2)
+	go c.receipts.run(c)
+	go c.dispatch()
+	if err := c.recover(ctx, gen.Alloc()); err != nil {
+		return nil, errors.Join(err, c.shutdown())
+	}
+	c.exec <- struct{}{}
+	return c, nil
+}
+
+// openStore puts block 0 into an empty store, checks that of a used one, and builds the tree.
+func (c *Chain) openStore() error {
+	_, hash := c.store.LIB()
+	if hash == (common.Hash{}) {
+		if err := c.store.PutReversible([]*block.Block{c.genesis}); err != nil {
+			return fmt.Errorf("store block 0: %w", err)
+		}
+		failpoint.Hit("chain/genesis-stored")
+		if err := c.store.Finalize(block.FinalUpdate{Hashes: []common.Hash{c.genesis.Hash()}}); err != nil {
+			return fmt.Errorf("store block 0: %w", err)
+		}
+		failpoint.Hit("chain/genesis-final")
+		_, hash = c.store.LIB()
+	}
+	if c.store.FirstHeight() == 0 {
+		g, err := c.store.HeaderByHeight(0)
+		if err != nil {
+			return fmt.Errorf("read block 0: %w", err)
+		}
+		if g.Hash() != c.genesis.Hash() {
+			return fmt.Errorf("the block store belongs to another chain: its block 0 is %s, genesis makes %s; use another data directory", g.Hash(), c.genesis.Hash())
+		}
+	}
+	lib, err := c.store.Header(hash)
+	if err != nil {
+		return fmt.Errorf("read the last irreversible block %s: %w", hash, err)
+	}
+	c.tree = newTree(newNode(lib))
+	reversible, err := c.store.Reversible()
+	if err != nil {
+		return fmt.Errorf("read reversible blocks: %w", err)
+	}
+	for _, b := range reversible {
+		if _, err := c.tree.add(b.SealedHeader); err == nil { // others do not descend from LIB
+			c.bodies.put(b)
+		}
+	}
+	return nil
+}
+
+// recover chooses the head, rolls the state back if it lies on no ancestor of it, and executes what is missing.
+func (c *Chain) recover(ctx context.Context, alloc types.GenesisAlloc) error {
+	// The blocks up to best are executed again to be sure of them (a state of the root that a header names proves
+	// nothing about the header), which costs little: their states are there, or few.
+	best := c.tree.lib
+	for _, n := range c.tree.nodes {
+		if n.height > best.height && c.states.has(n.sealed.Header.Root) {
+			best = n
+		}
+	}
+	base, err := c.base(c.tree.lib.sealed)
+	if errors.Is(err, ErrStateUnavailable) {
+		if !c.states.empty() {
+			c.log.Warn("the state on disk is of no stored block; it is removed and made again from genesis")
+			if err := c.resetStates(); err != nil {
+				return err
+			}
+		}
+		if c.store.FirstHeight() > 0 {
+			return fmt.Errorf("%w and blocks below %d were pruned: restore the state directory or sync again into an empty data directory", err, c.store.FirstHeight())
+		}
+		if err := c.states.commitGenesis(alloc, c.genesis.Header.Root); err != nil {
+			return err
+		}
+		base, err = c.genesis.SealedHeader, nil
+	}
+	if err != nil {
+		return err
+	}
+	if !c.states.has(base.Header.Root) {
+		if err := c.rollback(ctx, base, c.anyLayer()); err != nil {
+			return err
+		}
+	}
+	if err := c.states.dropJournal(); err != nil {
+		return err
+	}
+	c.sinceFlush.id = c.states.persistentID()
+	if err := c.catchUp(ctx, base, c.tree.lib.sealed); err != nil {
+		return err
+	}
+	t, err := c.trackAt(c.tree.lib.sealed)
+	if err != nil {
+		return fmt.Errorf("%w: remove the state directory %s to make it again", err, c.cfg.Dir)
+	}
+	c.tree.lib.track = t
+	res, err := c.setHead(ctx, best.hash)
+	if err != nil {
+		return err
+	}
+	if res.Reason != nil {
+		c.log.Error("a stored reversible block does not execute", zap.Error(res.Reason))
+	}
+	h := c.tree.head()
+	c.log.Info("chain is open", zapHeight(h.height), zap.Uint64("final", c.tree.lib.height), zap.Stringer("hash", h.hash))
+	return nil
+}
+
+// base walks down from h to the first block whose state exists or can be rolled back to.
+func (c *Chain) base(h *block.SealedHeader) (*block.SealedHeader, error) {
+	for {
+		root := h.Header.Root
+		if c.states.has(root) || c.states.recoverable(root) {
+			return h, nil
+		}
+		if h.Number() == 0 {
+			return nil, fmt.Errorf("%w for any stored block", ErrStateUnavailable)
+		}
+		p := c.Sealed(h.Parent())
+		if p == nil {
+			return nil, fmt.Errorf("%w for any stored block down to %d", ErrStateUnavailable, h.Number())
+		}
+		h = p
+	}
+}
+
+// catchUp executes the blocks above base up to and including top, of which nothing but the state is wanted: their
+// states were lost in a crash.
+func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) error {
+	if base.Hash() == top.Hash() {
+		return nil
+	}
+	c.log.Info("executing blocks again whose states were not yet on disk", zap.Uint64("from", base.Number()+1), zap.Uint64("to", top.Number()))
+	path := make([]common.Hash, 0, top.Number()-base.Number())
+	for h := top; h.Hash() != base.Hash(); {
+		path = append(path, h.Hash())
+		if h = c.Sealed(h.Parent()); h == nil {
+			return unknownBlock(path[len(path)-1])
+		}
+	}
+	t, err := c.trackAt(base)
+	if err != nil {
+		return fmt.Errorf("%w: remove the state directory %s to make it again", err, c.cfg.Dir)
+	}
+	parent := base
+	for i := len(path) - 1; i >= 0; i-- {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := c.store.Block(path[i])
+		if err != nil {
+			return fmt.Errorf("read block %d: %w", parent.Number()+1, err)
+		}
+		o, err := c.execute(b, parent, t)
+		if err == nil {
+			err = c.commit(o)
+		}
+		if err != nil {
+			return fmt.Errorf("block %d does not execute again on this node's state; remove the state directory %s to make it again: %w", b.Number(), c.cfg.Dir, err)
+		}
+		c.keepReceipts(o.block, o.receipts)
+		if err := c.flushIfDue(b.Header.Root); err != nil {
+			return err
+		}
+		parent, t = b.SealedHeader, o.track
+	}
+	return nil
+}
+
+func (c *Chain) resetStates() error {
+	if err := c.states.close(common.Hash{}); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(c.cfg.Dir); err != nil {
+		return err
+	}
+	s, err := openStates(&c.cfg, c.params.MaxReversible, c.sameHistory)
+	if err != nil {
+		return err
+	}
+	c.states = s
+	return nil
+}
+
+// anyLayer is the root of some block of the tree whose state pathdb has, or zero.
+func (c *Chain) anyLayer() common.Hash {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, n := range c.tree.nodes {
+		if root := n.sealed.Header.Root; c.states.has(root) {
+			return root
+		}
+	}
+	return common.Hash{}
+}
+
+// sameHistory: see openStates. Genesis makes the first state transition and every block one more.
+func (c *Chain) sameHistory(id uint64, idOf func(common.Hash) (uint64, bool)) bool {
+	if id == 0 || id-1 > c.tree.lib.height {
+		return false
+	}
+	h, err := c.store.HeaderByHeight(id - 1)
+	if err != nil {
+		return false
+	}
+	got, ok := idOf(h.Header.Root)
+	return ok && got == id
+}
+
+// rollback makes pathdb's disk state that of h. Every layer in memory is lost. kept is the root of any layer there.
+func (c *Chain) rollback(ctx context.Context, h *block.SealedHeader, kept common.Hash) error {
+	failpoint.Hit("chain/rollback-before")
+	c.m.recovers.Inc()
+	if c.states.indexed() && c.states.recoverable(h.Header.Root) {
+		err := c.states.trie().Recover(h.Header.Root)
+		if err == nil {
+			failpoint.Hit("chain/rollback-after")
+			return nil
+		}
+		c.log.Warn("state rollback failed; trying without the history index", zapHeight(h.Number()), zapError(err))
+	}
+	if err := c.rollbackUnindexed(ctx, h, kept); err != nil {
+		return fmt.Errorf("roll the state back to block %d %s: %w", h.Number(), h.Hash(), err)
+	}
+	failpoint.Hit("chain/rollback-after")
+	return nil
+}
+
+// rollbackUnindexed rolls back without the index of the history, which is made again in the background, and executes
+// again what the state on disk lacks.
+func (c *Chain) rollbackUnindexed(ctx context.Context, h *block.SealedHeader, kept common.Hash) error {
+	if err := c.states.dropIndex(); err != nil {
+		return err
+	}
+	if err := c.states.reopen(kept, false); err != nil {
+		return err
+	}
+	base, err := c.base(h)
+	if err != nil {
+		return err
+	}
+	if !c.states.has(base.Header.Root) {
+		if err := c.states.trie().Recover(base.Header.Root); err != nil {
+			return err
+		}
+	}
+	if err := c.states.reopen(base.Header.Root, true); err != nil {
+		return err
+	}
+	return c.catchUp(ctx, base, h)
+}
+
+// acquire takes the execution slot.
+func (c *Chain) acquire(ctx context.Context) error {
+	select {
+	case <-c.exec:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.closed.Load() {
+		c.exec <- struct{}{}
+		return ErrClosed
+	}
+	return nil
+}
+
+func (c *Chain) release() { c.exec <- struct{}{} }
+
+// Close waits for the executor, writes the receipts that wait and pathdb's journal, and closes the state database.
+// The store is its owner's to close. A second Close does nothing.
+func (c *Chain) Close() error {
+	<-c.exec
+	defer c.release()
+	if c.closed.Load() {
+		return nil
+	}
+	return c.shutdown()
+}
+
+func (c *Chain) shutdown() error {
+	c.scope.Close()
+	c.ending.Lock()
+	c.closed.Store(true)
+	close(c.events)
+	c.ending.Unlock()
+	close(c.receipts.queue)
+	c.wg.Wait()
+	failpoint.Hit("chain/close-before-journal")
+	err := c.states.close(c.tree.head().sealed.Header.Root)
+	failpoint.Hit("chain/close-after-journal")
+	return err
+}
+
+func zapHeight(n uint64) zap.Field { return zap.Uint64("height", n) }
+func zapError(err error) zap.Field { return zap.Error(err) }

@@ -1,0 +1,60 @@
+package chain
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Config says where and how the state is kept.
+type Config struct {
+	Dir              string `mapstructure:"dir" comment:"directory of the state database"`
+	StateHistory     uint64 `mapstructure:"state_history" comment:"blocks below the head whose states can be read; 0 keeps all (archive). Never less than twice max_reversible"`
+	DatabaseCacheMiB int    `mapstructure:"database_cache_mib" comment:"memory for the key-value store's block cache and memtables"`
+	TrieCacheMiB     int    `mapstructure:"trie_cache_mib" comment:"memory for clean trie nodes"`
+	StateCacheMiB    int    `mapstructure:"state_cache_mib" comment:"memory for clean accounts and slots"`
+	WriteBufferMiB   int    `mapstructure:"write_buffer_mib" comment:"state changes gathered in memory before they are written; at most 256"`
+	BodyCacheMiB     int    `mapstructure:"body_cache_mib" comment:"memory for recent block bodies"`
+	FlushBlocks      uint64 `mapstructure:"flush_blocks" comment:"blocks after which the state is written even if the write buffer is not full: bounds what a crash re-executes"`
+	FlushGas         uint64 `mapstructure:"flush_gas" comment:"gas after which the state is written, likewise"`
+	SenderWorkers    int    `mapstructure:"sender_workers" comment:"goroutines that recover senders; 0 uses all cores"`
+	Handles          int    `mapstructure:"handles" comment:"open files of the state database"`
+}
+
+// DefaultConfig suits a node with 2 GiB of memory.
+func DefaultConfig() Config {
+	return Config{
+		Dir: "state", StateHistory: 90_000,
+		DatabaseCacheMiB: 64, TrieCacheMiB: 64, StateCacheMiB: 64, WriteBufferMiB: 64, BodyCacheMiB: 64,
+		FlushBlocks: 4096, FlushGas: 12_000_000_000, Handles: 256,
+	}
+}
+
+// Validate reports the first setting that cannot work.
+func (c *Config) Validate() error {
+	if c.Dir == "" {
+		return errors.New("chain: dir is empty: name the directory of the state database")
+	}
+	for _, x := range []struct {
+		name      string
+		v, lo, hi int
+	}{
+		{"database_cache_mib", c.DatabaseCacheMiB, 16, 1 << 16},
+		{"trie_cache_mib", c.TrieCacheMiB, 1, 1 << 16},
+		{"state_cache_mib", c.StateCacheMiB, 1, 1 << 16},
+		{"write_buffer_mib", c.WriteBufferMiB, 1, 256},
+		{"body_cache_mib", c.BodyCacheMiB, 1, 1 << 16},
+		{"sender_workers", c.SenderWorkers, 0, 1024},
+		{"handles", c.Handles, 16, 1 << 16},
+	} {
+		if x.v < x.lo || x.v > x.hi {
+			return fmt.Errorf("chain: %s is %d, must be from %d to %d", x.name, x.v, x.lo, x.hi)
+		}
+	}
+	if c.FlushBlocks < layersKept {
+		return fmt.Errorf("chain: flush_blocks is %d, must be at least %d", c.FlushBlocks, layersKept)
+	}
+	if c.FlushGas == 0 {
+		return errors.New("chain: flush_gas is 0, must be positive")
+	}
+	return nil
+}

@@ -1,0 +1,19 @@
+package chain
+
+const (
+	eventQueue   = 256 // events waiting for subscribers before execution waits
+	receiptQueue = 48  // executed blocks whose receipts wait for the store; below the 128 layers that a crash re-executes
+	builtKept    = 2   // built, not yet adopted blocks whose states are kept
+
+	headerCacheEntries  = 8192 // sealed headers by hash, and hashes by height, below the last irreversible block
+	receiptCacheEntries = 256  // receipts of blocks lately executed or read
+
+	layersKept = 128 // state layers that pathdb keeps in memory
+
+	minTxGas      = 21_000  // no transaction fits into less
+	sizeMisses    = 16      // transactions too large for what is left of a block before building stops
+	readAheadTxs  = 64      // transactions from which on a block's accounts are read ahead of execution
+	sendersAtOnce = 64      // transactions one sender-recovery worker takes at a time
+	recordReserve = 4 << 10 // bytes of a block kept free for header, record and seal without certificates
+	maxSystemRet  = 4 << 20 // bytes a system call may return
+)

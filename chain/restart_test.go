@@ -1,0 +1,203 @@
+package chain
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/genesis"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+var (
+	_ Genesis = (*genesis.Genesis)(nil)
+	_ Store   = (*blockstore.Store)(nil)
+)
+
+func TestCleanRestart(t *testing.T) {
+	n := newTestNode(t, newTestGenesis(t, nil))
+	bs := n.branch(n.Head(), 200, 0, 50)
+	n.finalize(bs[:190]...)
+	root := n.Head().Header.Root
+	for range 3 {
+		require.NoError(t, n.Close())
+		require.NoError(t, n.Close(), "a second Close does nothing")
+		_, err := n.SetHead(context.Background(), bs[0].Hash())
+		require.ErrorIs(t, err, ErrClosed)
+		_, err = n.StateAt(bs[0].Header)
+		require.ErrorIs(t, err, ErrClosed)
+		n.open()
+		require.Equal(t, bs[199].Hash(), n.Head().Hash(), "the reversible head survives")
+		require.EqualValues(t, 190, n.Final().Number())
+		require.True(t, n.HasState(root))
+		require.True(t, n.HasState(bs[100].Header.Root), "the layers came back from the journal")
+	}
+	n.nonce = map[int]uint64{0: 200}
+	n.build(0, n.transfer(0, 50))
+}
+
+func TestLostStateIsMadeAgain(t *testing.T) {
+	n := newTestNode(t, newTestGenesis(t, nil))
+	bs := n.branch(n.Head(), 40, 0, 50)
+	n.finalize(bs[:30]...)
+	require.NoError(t, n.Close())
+	require.NoError(t, os.RemoveAll(n.cfg.Dir))
+	n.open()
+	require.EqualValues(t, 30, n.Head().Number(), "without states the head is the last irreversible block")
+	db, err := n.StateAt(n.CurrentHeader())
+	require.NoError(t, err)
+	require.EqualValues(t, 30, db.GetBalance(testAccount(50)).Uint64())
+	res, err := n.SetHead(context.Background(), bs[39].Hash())
+	require.NoError(t, err)
+	require.Len(t, res.Executed, 10)
+
+	// A state directory of another chain is noticed and replaced.
+	other := newTestNode(t, newTestGenesis(t, func(g *testGenesis) { g.alloc[common.Address{9}] = types.Account{Balance: common.Big1} }))
+	other.branch(other.Head(), 5, 0, 50)
+	require.NoError(t, other.Close())
+	require.NoError(t, n.Close())
+	require.NoError(t, os.RemoveAll(n.cfg.Dir))
+	require.NoError(t, os.Rename(other.cfg.Dir, n.cfg.Dir))
+	n.open()
+	require.EqualValues(t, 30, n.Head().Number())
+	other.open()
+}
+
+func TestForeignStoreIsRefused(t *testing.T) {
+	n := newTestNode(t, newTestGenesis(t, nil))
+	gen := newTestGenesis(t, func(g *testGenesis) { g.params.GenesisTime++ })
+	cfg := testConfig(t.TempDir())
+	_, err := Open(context.Background(), cfg, gen, n.store, nil, nil)
+	require.ErrorContains(t, err, "belongs to another chain")
+	cfg.Dir = ""
+	_, err = Open(context.Background(), cfg, gen, n.store, nil, nil)
+	require.ErrorContains(t, err, "dir is empty")
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	gen := newTestGenesis(t, nil)
+	n := &testNode{t: t, gen: gen, store: newMemStore(), cfg: testConfig(t.TempDir()), nonce: map[int]uint64{}}
+	n.open()
+	heads := make(chan HeadEvent, 8)
+	sub := n.SubscribeHead(heads)
+	n.build(0, n.transfer(0, 50))
+	require.EqualValues(t, 1, (<-heads).Block.Number())
+	require.NoError(t, n.Close())
+	require.NoError(t, <-sub.Err(), "closed")
+	n.SetSafe(n.Head().Hash())
+}
+
+// TestReadersWhileSwitching reads everything from other goroutines while the head goes back and forth.
+func TestReadersWhileSwitching(t *testing.T) {
+	gen := newTestGenesis(t, nil)
+	n := newTestNode(t, gen)
+	base := n.branch(n.Head(), 3, 0, 50)
+	left := n.branch(base[2].SealedHeader, 4, 0, 51)
+	right := n.branch(base[2].SealedHeader, 5, 1, 52)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				h := n.CurrentHeader()
+				if db, err := n.StateAt(h); err == nil {
+					_ = db.GetBalance(testAccount(50))
+				}
+				_, _ = n.Receipts(h.Hash())
+				_, _, _, _, ok := n.Transaction(base[1].Transactions[0].Hash())
+				if !ok {
+					t.Error("a transaction below the fork is always found")
+					return
+				}
+				core.GetHashFn(h, n.Context())(1)
+				_, _, _ = n.BlockByNumber(4), n.SafeHeader(), n.FinalHeader()
+			}
+		})
+	}
+	for range 20 {
+		for _, x := range [][]*block.Block{left, right} {
+			res, err := n.SetHead(context.Background(), x[len(x)-1].Hash())
+			require.NoError(t, err)
+			require.NoError(t, res.Reason)
+			n.SetSafe(x[0].Hash())
+		}
+	}
+	close(stop)
+	wg.Wait()
+	require.Equal(t, right[0].Hash(), n.Safe().Hash())
+	n.finalize(base...)
+	require.Equal(t, right[0].Hash(), n.Safe().Hash())
+	require.Equal(t, base[0].Hash(), core.GetHashFn(n.CurrentHeader(), n.Context())(1))
+	author, err := n.Context().Engine().Author(right[1].Header)
+	require.NoError(t, err)
+	require.Equal(t, right[1].Header.Coinbase, author)
+}
+
+func TestFinalizeExecutesWhatIsMissing(t *testing.T) {
+	gen := newTestGenesis(t, nil)
+	maker, n := newTestNode(t, gen), newTestNode(t, gen)
+	bs := maker.branch(maker.Head(), 3, 0, 50)
+	finals := make(chan FinalEvent, 4)
+	n.SubscribeFinal(finals)
+	for _, b := range bs {
+		x := copyOf(b)
+		require.NoError(t, n.CheckBody(x, true))
+		require.NoError(t, n.Add([]*block.Block{x}))
+	}
+	n.finalize(bs[:2]...)
+	require.EqualValues(t, 2, n.Head().Number())
+	require.EqualValues(t, 2, (<-finals).Final.Number.Uint64())
+	require.Zero(t, n.SenderRecoveries())
+	from, err := types.Sender(types.LatestSigner(gen.config), n.BlockByNumber(1).Transactions[0])
+	require.NoError(t, err)
+	require.Equal(t, testAccount(0), from, "trusted senders serve everyone")
+	require.ErrorIs(t, n.Finalize(block.FinalUpdate{Hashes: []common.Hash{{1}}}), ErrUnknownBlock)
+	require.Error(t, n.Finalize(block.FinalUpdate{}))
+}
+
+func TestBodyCacheIsBounded(t *testing.T) {
+	n := newTestNode(t, newTestGenesis(t, nil))
+	c := newBodyCache(10_000)
+	var last *block.Block
+	for range 20 {
+		last = n.build(0)
+		c.put(last)
+		c.put(last)
+	}
+	require.LessOrEqual(t, c.size, c.limit)
+	require.Less(t, c.order.Len(), 20)
+	require.Same(t, last, c.get(last.Hash()))
+	require.Len(t, c.byID, c.order.Len())
+}
+
+func TestConfigValidate(t *testing.T) {
+	cfg := DefaultConfig()
+	require.NoError(t, cfg.Validate())
+	for name, change := range map[string]func(*Config){
+		"write_buffer_mib": func(c *Config) { c.WriteBufferMiB = 257 },
+		"flush_blocks":     func(c *Config) { c.FlushBlocks = 1 },
+		"flush_gas":        func(c *Config) { c.FlushGas = 0 },
+		"sender_workers":   func(c *Config) { c.SenderWorkers = -1 },
+	} {
+		x := DefaultConfig()
+		change(&x)
+		require.ErrorContains(t, x.Validate(), name)
+	}
+	require.EqualValues(t, 90_000, cfg.history(3600))
+	require.EqualValues(t, 100_000, cfg.history(50_000))
+	cfg.StateHistory = 0
+	require.Zero(t, cfg.history(3600))
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bornode/bornode/bench"
+)
+
+func benchCommand() *cobra.Command {
+	var jsonPath string
+	var scale float64
+	var runs, seconds int
+	cmd := &cobra.Command{Use: "bench", Short: "Measure imports and networks on this machine"}
+	add := func(use, short string, measure func(*cobra.Command, *bench.Report) error) {
+		cmd.AddCommand(&cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+			r := &bench.Report{Machine: bench.Machine()}
+			if err := measure(c, r); err != nil {
+				return err
+			}
+			if jsonPath != "" {
+				if err := writeJSON(jsonPath, r); err != nil {
+					return err
+				}
+			}
+			return r.Print(c.OutOrStdout())
+		}})
+	}
+	imports := func(c *cobra.Command, r *bench.Report) (err error) {
+		r.Imports, err = bench.Imports(c.Context(), scale, runs, progressTo(c))
+		return err
+	}
+	network := func(c *cobra.Command, r *bench.Report) error {
+		exe, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		r.Network, err = bench.Network(c.Context(), exe, seconds, progressTo(c))
+		return err
+	}
+	add("import", "Import prepared histories, full and certified", imports)
+	add("network", "Load a network of four producers; rates and latencies", network)
+	add("all", "Both", func(c *cobra.Command, r *bench.Report) error {
+		if err := imports(c, r); err != nil {
+			return err
+		}
+		return network(c, r)
+	})
+	f := cmd.PersistentFlags()
+	f.StringVar(&jsonPath, "json", "", "also write the figures to this file")
+	f.Float64Var(&scale, "scale", 1, "size of the histories")
+	f.IntVar(&runs, "runs", 3, "interleaved runs of every import")
+	f.IntVar(&seconds, "seconds", 10, "length of every load on a network")
+	return cmd
+}
+
+func progressTo(c *cobra.Command) func(string) {
+	return func(s string) { fmt.Fprintln(c.ErrOrStderr(), "bench:", s) }
+}
+
+func writeJSON(path string, v any) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := printJSON(f, v); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
+}

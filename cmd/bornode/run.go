@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bornode/bornode/config"
+	"github.com/bornode/bornode/internal/telemetry"
+	"github.com/bornode/bornode/node"
+)
+
+// loadConfig reads the configuration of a node's folder with the flags that were set.
+func loadConfig(dir string, flags *pflag.FlagSet) (*config.Config, error) {
+	path := filepath.Join(dir, config.FileName)
+	if v := os.Getenv("BORNODE_CONFIG"); v != "" {
+		path = v
+	}
+	c, err := config.Load(path, os.Environ(), flags)
+	if err != nil {
+		return nil, err
+	}
+	if !flags.Changed("data_dir") && c.DataDir == config.Default().DataDir {
+		c.DataDir = dir
+	}
+	return c, nil
+}
+
+func runCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run a node",
+		Long:  "Run the node of a folder made by `bornode init`. Every setting of bornode.toml can be given as a flag.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadConfig(dir, cmd.Flags())
+			if err != nil {
+				return err
+			}
+			log, err := telemetry.NewLogger(c.Log, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			unlock, err := lockFolder(c.DataDir)
+			if err != nil {
+				return err
+			}
+			defer unlock()
+			reg := telemetry.NewRegistry()
+			if c.Metrics.Listen != "" {
+				ctx, cancel := context.WithCancel(cmd.Context())
+				_, wait, err := telemetry.Serve(ctx, c.Metrics, reg)
+				if err != nil {
+					cancel()
+					return err
+				}
+				defer wait()
+				defer cancel()
+			}
+			n, err := node.New(cmd.Context(), c, log, reg)
+			if err != nil {
+				return err
+			}
+			return n.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", ".", "the node's folder")
+	config.AddFlags(cmd.Flags())
+	return cmd
+}
+
+// lockFolder keeps a second process off a node's data.
+func lockFolder(dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s is in use by another bornode: stop it first", dir)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func configCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "config",
+		Short: "Print the commented configuration with its defaults",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(config.Commented(config.Default()))
+			return err
+		},
+	}
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/internal/telemetry"
+	"github.com/bornode/bornode/rpc"
+	blocksync "github.com/bornode/bornode/sync"
+	"github.com/bornode/bornode/transport/tcp"
+	"github.com/bornode/bornode/txpool"
+)
+
+// FileName is the configuration file in a node's folder.
+const FileName = "bornode.toml"
+
+// Config is everything a node can be told.
+type Config struct {
+	DataDir string `mapstructure:"data_dir" comment:"the node's folder; relative paths below lie in it"`
+	Genesis string `mapstructure:"genesis" comment:"genesis file of the network"`
+
+	Keys      Keys                    `mapstructure:"keys" comment:"files with the node's keys; mode 0600"`
+	Log       telemetry.LogConfig     `mapstructure:"log" comment:"what is logged, on standard error"`
+	Metrics   telemetry.MetricsConfig `mapstructure:"metrics" comment:"Prometheus metrics (docs/metrics.md)"`
+	P2P       P2P                     `mapstructure:"p2p" comment:"peers"`
+	Sync      blocksync.Config        `mapstructure:"sync" comment:"synchronisation with peers"`
+	Consensus consensus.Config        `mapstructure:"consensus" comment:"voting and production"`
+	Chain     chain.Config            `mapstructure:"chain" comment:"execution and state"`
+	Store     blockstore.Config       `mapstructure:"store" comment:"blocks on disk"`
+	Pool      txpool.Config           `mapstructure:"pool" comment:"transactions that wait"`
+	RPC       rpc.Config              `mapstructure:"rpc" comment:"JSON-RPC for wallets and tools (docs/rpc.md)"`
+}
+
+// Keys are files with secrets.
+type Keys struct {
+	Identity string `mapstructure:"identity" comment:"libp2p identity; made at the first start if it is missing"`
+	Producer string `mapstructure:"producer" comment:"seal and vote keys of a producer; empty: the node is an observer"`
+}
+
+// P2P says where peers are met.
+type P2P struct {
+	Peers      []string   `mapstructure:"peers" comment:"addresses to stay connected with: /ip4/10.0.0.1/tcp/30303/p2p/12D3KooW..."`
+	Checkpoint string     `mapstructure:"checkpoint" comment:"height:hash of a block known from a trusted source; guards a joining node against a rewritten history; empty: none"`
+	TCP        tcp.Config `mapstructure:"tcp" comment:"links over TCP"`
+}
+
+// Default is the configuration of a node that was told nothing.
+func Default() *Config {
+	c := &Config{
+		DataDir: ".", Genesis: "genesis.json",
+		Keys:      Keys{Identity: "keys/identity.key"},
+		Log:       telemetry.DefaultLogConfig(),
+		P2P:       P2P{TCP: tcp.DefaultConfig()},
+		Sync:      blocksync.DefaultConfig(),
+		Consensus: consensus.DefaultConfig(),
+		Chain:     chain.DefaultConfig(),
+		Store:     blockstore.DefaultConfig(),
+		Pool:      txpool.DefaultConfig(),
+		RPC:       rpc.DefaultConfig(),
+	}
+	c.Store.Dir = "blocks"
+	c.RPC.IPCPath = "bornode.ipc"
+	return c
+}
+
+// Validate names the first setting that cannot work.
+func (c *Config) Validate() error {
+	if c.DataDir == "" {
+		return errors.New("data_dir is empty: name the node's folder")
+	}
+	if c.Genesis == "" {
+		return errors.New("genesis is empty: name the genesis file of the network")
+	}
+	if c.Keys.Identity == "" {
+		return errors.New("keys.identity is empty: name the file of the node's identity")
+	}
+	for _, part := range []struct {
+		name string
+		v    interface{ Validate() error }
+	}{
+		{"log", c.Log}, {"p2p.tcp", &c.P2P.TCP}, {"sync", &c.Sync}, {"consensus", c.Consensus}, {"chain", &c.Chain},
+		{"store", &c.Store}, {"pool", &c.Pool}, {"rpc", &c.RPC},
+	} {
+		if err := part.v.Validate(); err != nil {
+			return fmt.Errorf("[%s] %w", part.name, err)
+		}
+	}
+	return nil
+}
+
+// Path resolves a path of the configuration: relative ones lie in the node's folder.
+func (c *Config) Path(p string) string {
+	if p == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(c.DataDir, p)
+}

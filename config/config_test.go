@@ -1,0 +1,73 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), FileName)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// The commented file in the tree is the defaults, and parses to them.
+func TestCommentedFile(t *testing.T) {
+	want := Commented(Default())
+	if os.Getenv("BORNODE_UPDATE") != "" {
+		require.NoError(t, os.WriteFile(FileName, want, 0o644))
+	}
+	got, err := os.ReadFile(FileName)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "run `make docs`")
+	c, err := Load(FileName, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(Commented(c)))
+}
+
+func TestEverySettingHasAComment(t *testing.T) {
+	for _, s := range sections(Default()) {
+		for _, f := range s.fields {
+			require.NotEmpty(t, f.comment, f.key)
+		}
+	}
+}
+
+func TestUnknownKeysNameTheNearest(t *testing.T) {
+	_, err := Load(write(t, "[sync]\nmod = \"full\"\n"), nil, nil)
+	require.ErrorContains(t, err, `unknown key "sync.mod"; did you mean "sync.mode"?`)
+	_, err = Load("", []string{"BORNODE_SYNC_MODES=full"}, nil)
+	require.ErrorContains(t, err, "BORNODE_SYNC_MODES sets nothing; did you mean BORNODE_SYNC_MODE?")
+	_, err = Load(write(t, "[sync\n"), nil, nil)
+	require.ErrorContains(t, err, "not valid TOML")
+	_, err = Load(write(t, "[sync]\nheartbeat = \"soon\"\n"), nil, nil)
+	require.ErrorContains(t, err, "heartbeat")
+	_, err = Load(filepath.Join(t.TempDir(), "none.toml"), nil, nil)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestFlagsBeatEnvironmentBeatsFile(t *testing.T) {
+	path := write(t, "[sync]\nmode = \"full\"\nheartbeat = \"3s\"\n[p2p]\npeers = [\"a\"]\n[log]\nlevel = \"warn\"\n")
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	AddFlags(flags)
+	require.NoError(t, flags.Parse([]string{"--log.level=debug", "--p2p.peers=x,y"}))
+	c, err := Load(path, []string{"BORNODE_LOG_LEVEL=error", "BORNODE_SYNC_HEARTBEAT=4s", "BORNODE_LONG=1", "HOME=/"}, flags)
+	require.NoError(t, err)
+	require.Equal(t, "debug", c.Log.Level)
+	require.Equal(t, 4*time.Second, c.Sync.Heartbeat)
+	require.Equal(t, "full", c.Sync.Mode)
+	require.Equal(t, []string{"x", "y"}, c.P2P.Peers)
+}
+
+func TestInvalidSettingsAreNamed(t *testing.T) {
+	_, err := Load(write(t, "[log]\nlevel = \"loud\"\n"), nil, nil)
+	require.ErrorContains(t, err, `log.level is "loud"`)
+	_, err = Load(write(t, "genesis = \"\"\n"), nil, nil)
+	require.ErrorContains(t, err, "genesis is empty")
+}

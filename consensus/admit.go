@@ -1,0 +1,290 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/consensus/dpos"
+)
+
+// CheckHeader checks everything that can be known of a header before its body is executed: form, the rules of
+// consensus, the producer's seal and the certificates' signatures. Relay waits for it. A header that passed before
+// costs a look-up of its signatures. Errors wrap ErrInvalid, ErrUnknownParent, ErrKnown, ErrFuture or ErrBelowLIB.
+func (d *Driver) CheckHeader(h *block.SealedHeader) error {
+	return d.checkHeader(context.Background(), h)
+}
+
+func (d *Driver) checkHeader(ctx context.Context, h *block.SealedHeader) error {
+	if err := d.form(h); err != nil {
+		return err
+	}
+	if hash := h.Hash(); d.failed.Contains(hash) || d.failed.Contains(h.Parent()) {
+		d.failed.Add(hash, struct{}{})
+		return fmt.Errorf("%w: block %d %s failed execution or is built on one that did", ErrKnown, h.Number(), hash)
+	}
+	x := dpos.HeaderOf(h)
+	var checks dpos.Checks
+	var known bool
+	var err error
+	if e := d.do(ctx, true, func(c *core) {
+		if known = c.machine.Has(x.Hash); !known {
+			checks, err = c.machine.Check(x)
+		}
+	}); e != nil {
+		return e
+	}
+	if known {
+		return fmt.Errorf("%w: block %d %s", ErrKnown, x.Height, x.Hash)
+	}
+	if err != nil {
+		return translate(err)
+	}
+	return d.verify.checks(h, checks)
+}
+
+// form checks the fields of a header that depend on nothing but itself and the parameters. Execution checks the rest.
+func (d *Driver) form(h *block.SealedHeader) error {
+	p, x := &d.deps.Params, h.Header
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: header %d %s: %w", ErrInvalid, h.Number(), h.Hash(), fmt.Errorf(format, args...))
+	}
+	record := h.Record.Hash()
+	switch {
+	case len(x.Extra) != common.HashLength || common.Hash(x.Extra) != record:
+		return bad("extra data is not the hash of its consensus record")
+	case x.Difficulty.Sign() != 0 || x.Nonce != (types.BlockNonce{}):
+		return bad("difficulty and nonce must be 0")
+	case x.UncleHash != types.EmptyUncleHash:
+		return bad("uncles")
+	case x.Time != p.HeaderTime(h.Slot()):
+		return bad("time %d does not fit slot %d", x.Time, h.Slot())
+	case x.GasLimit != p.GasLimit:
+		return bad("gas limit %d, the chain's is %d", x.GasLimit, p.GasLimit)
+	}
+	return nil
+}
+
+// AddBlock checks header and body, stores the block durably and enters it into the tree; it returns when it is there,
+// not when it was executed. Errors are those of CheckHeader; a body that does not fit its header is ErrInvalid.
+func (d *Driver) AddBlock(ctx context.Context, b *block.Block) error {
+	leave, err := d.enter(ctx, b.Hash())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := d.checkHeader(ctx, b.SealedHeader); err != nil {
+		return err
+	}
+	if err := d.body(b, false); err != nil {
+		return err
+	}
+	return d.insert(ctx, []*block.Block{b})
+}
+
+// enter waits until no one else brings in the same block.
+func (d *Driver) enter(ctx context.Context, h common.Hash) (leave func(), err error) {
+	for {
+		d.entering.Lock()
+		other, busy := d.entering.m[h]
+		if !busy {
+			mine := make(chan struct{})
+			d.entering.m[h] = mine
+			d.entering.Unlock()
+			return func() {
+				d.entering.Lock()
+				delete(d.entering.m, h)
+				d.entering.Unlock()
+				close(mine)
+			}, nil
+		}
+		d.entering.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (d *Driver) body(b *block.Block, trust bool) error {
+	err := d.deps.Chain.CheckBody(b, trust)
+	if errors.Is(err, chain.ErrInvalidBody) {
+		return invalid(err)
+	}
+	return err
+}
+
+// insert stores checked blocks, parents first, and enters them. The error is that of the first block refused.
+func (d *Driver) insert(ctx context.Context, blocks []*block.Block) error {
+	if err := d.deps.Chain.Add(blocks); err != nil {
+		if errors.Is(err, chain.ErrUnknownBlock) {
+			return fmt.Errorf("%w: %w", ErrUnknownParent, err)
+		}
+		return fmt.Errorf("store block %d: %w", blocks[0].Number(), err)
+	}
+	headers := make([]dpos.Header, len(blocks))
+	for i, b := range blocks {
+		headers[i] = dpos.HeaderOf(b.SealedHeader)
+	}
+	var err error
+	if e := d.do(ctx, false, func(c *core) {
+		for _, h := range headers {
+			if e := c.enter(h); e != nil && err == nil {
+				err = e
+			}
+		}
+	}); e != nil {
+		return e
+	}
+	for _, h := range headers {
+		d.hinted(ctx, h.Hash)
+	}
+	return err
+}
+
+// AddVotes pools votes. Their signatures are verified when a quorum is there, except of voters under whose name a bad
+// one came lately, and of votes in our own name: those at once. ErrInvalid means that the sender passed on a vote
+// that is provably bad; the good ones of the call were taken all the same.
+func (d *Driver) AddVotes(vs []block.Vote) error {
+	if len(vs) > maxVotesPerCall {
+		return fmt.Errorf("%w: %d votes in one call, %d allowed", ErrInvalid, len(vs), maxVotesPerCall)
+	}
+	ctx := context.Background()
+	slot := d.slotNow()
+	var good, doubtful []block.Vote
+	var err error
+	for _, v := range vs {
+		switch {
+		case v.Signature == (block.BLSSignature{}):
+			err = fmt.Errorf("%w: vote of %s on slot %d has no signature", ErrInvalid, v.Voter, v.Target.Slot)
+		case d.self != (common.Address{}) && v.Voter == d.self, d.suspects.has(v.Voter, slot):
+			if d.badVotes.Contains(voteKey(&v)) {
+				err = fmt.Errorf("%w: vote of %s on slot %d has a wrong signature", ErrInvalid, v.Voter, v.Target.Slot)
+				continue
+			}
+			doubtful = append(doubtful, v)
+		default:
+			good = append(good, v)
+		}
+	}
+	if len(doubtful) > 0 {
+		sound, e := d.verifyVotes(ctx, doubtful)
+		if good = append(good, sound...); e != nil {
+			err = e
+		}
+	}
+	if len(good) == 0 {
+		return err
+	}
+	var stepped error
+	if e := d.do(ctx, false, func(c *core) { stepped = c.step(dpos.VotesEvent{Votes: good}) }); e != nil {
+		return e
+	}
+	return errors.Join(err, stepped)
+}
+
+// verifyVotes verifies each vote on its own. Votes of accounts without a seat are left out: the machine knows no use
+// for them.
+func (d *Driver) verifyVotes(ctx context.Context, votes []block.Vote) (good []block.Vote, err error) {
+	keys := make([]*block.BLSKey, len(votes))
+	if e := d.do(ctx, true, func(c *core) {
+		for i := range votes {
+			keys[i] = c.voteKeyOf(votes[i].Voter)
+		}
+	}); e != nil {
+		return nil, e
+	}
+	for i := range votes {
+		v := &votes[i]
+		switch {
+		case keys[i] == nil:
+		case d.verify.vote(v, *keys[i]):
+			good = append(good, *v)
+		default:
+			d.m.badVotes.Inc()
+			d.badVotes.Add(voteKey(v), struct{}{})
+			err = fmt.Errorf("%w: vote of %s on slot %d has a wrong signature", ErrInvalid, v.Voter, v.Target.Slot)
+		}
+	}
+	return good, err
+}
+
+// voteKeyOf is the vote key of an account that has a seat at LIB or at the head; nil for others. An account has one
+// key for ever, so it does not matter which schedule tells it.
+func (c *core) voteKeyOf(a common.Address) *block.BLSKey {
+	for _, h := range []common.Hash{c.machine.Head().Hash, c.machine.LIB().Hash} {
+		if s, err := c.machine.VoteSchedules(h); err == nil {
+			if key := seatKey(s, a); key != nil {
+				return key
+			}
+		}
+	}
+	return nil
+}
+
+// AddCertificate takes a certificate of a handshake. If its block is not known yet it is kept, within bounds, for the
+// moment the block or a range with it comes, and the error wraps ErrUnknownParent.
+func (d *Driver) AddCertificate(cert *block.Certificate) error {
+	return d.addCertificate(context.Background(), cert)
+}
+
+func (d *Driver) addCertificate(ctx context.Context, cert *block.Certificate) error {
+	var schedules []block.Schedule
+	var err error
+	if e := d.do(ctx, true, func(c *core) { schedules, err = c.machine.CertificateSchedules(cert) }); e != nil {
+		return e
+	}
+	if err = translate(err); err != nil {
+		if errors.Is(err, ErrUnknownParent) {
+			d.hint(cert)
+		}
+		return err
+	}
+	if err := d.verify.certificate(cert, schedules); err != nil {
+		return err
+	}
+	if e := d.do(ctx, false, func(c *core) { err = c.step(dpos.CertificateEvent{Certificate: cert}) }); e != nil {
+		return e
+	}
+	return err
+}
+
+func (d *Driver) hint(c *block.Certificate) {
+	p, _ := d.hints.Get(c.Target.Hash)
+	if c.Kind == block.Prevote {
+		p.qc = c
+	} else {
+		p.fc = c
+	}
+	d.hints.Add(c.Target.Hash, p)
+}
+
+// hinted brings in the certificates that waited for this block. What is wrong with them is no fault of the block.
+func (d *Driver) hinted(ctx context.Context, h common.Hash) {
+	p, ok := d.hints.Get(h)
+	if !ok {
+		return
+	}
+	d.hints.Remove(h)
+	for _, c := range []*block.Certificate{p.qc, p.fc} {
+		if c != nil {
+			_ = d.addCertificate(ctx, c)
+		}
+	}
+}
+
+// PeerSigner tells of a peer that proved in its handshake to sign for this account, since the given time. Of two
+// copies of a signer the one that was started later stops: Run ends with ErrSecondCopy. It does not wait.
+func (d *Driver) PeerSigner(account common.Address, started time.Time) {
+	if d.self == (common.Address{}) || account != d.self || started.After(d.start) {
+		return
+	}
+	d.second.Do(func() { close(d.copied) })
+}

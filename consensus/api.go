@@ -1,0 +1,147 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/consensus/dpos"
+)
+
+// Errors of the calls that carry peers' input, by what the caller does. Test with errors.Is.
+var (
+	ErrInvalid       = errors.New("invalid")                               // breaks a rule: penalise the peer that sent it
+	ErrUnknownParent = errors.New("parent is not known")                   // ask for the blocks in between
+	ErrKnown         = errors.New("already known")                         // drop
+	ErrFuture        = errors.New("ahead of the clock")                    // drop; it may come again later
+	ErrBelowLIB      = errors.New("not above the last irreversible block") // drop
+	ErrStopped       = errors.New("consensus driver has stopped")
+	// ErrSecondCopy ends Run: another node, started earlier, signs with the same key.
+	ErrSecondCopy = errors.New("another running node signs for this account and was started first")
+)
+
+// Chain is what the driver asks of package chain. CheckBody and Add are called from any goroutine; all others only
+// from the driver's execution goroutine, one at a time.
+type Chain interface {
+	CheckBody(b *block.Block, trustSenders bool) error // errors wrap chain.ErrInvalidBody if the body is at fault
+	Add(blocks []*block.Block) error                   // durable when it returns
+	SetHead(ctx context.Context, hash common.Hash) (chain.SetHeadResult, error)
+	ImportFinal(ctx context.Context, blocks []*block.Block, fin block.FinalUpdate) error
+	Finalize(fin block.FinalUpdate) error
+	SetSafe(hash common.Hash)
+	Build(ctx context.Context, req chain.BuildRequest) (*chain.Built, error)
+	InsertBuilt(b *chain.Built, seal [block.SealLength]byte) error // durable when it returns
+}
+
+// Store is what the driver reads when it opens.
+type Store interface {
+	Root() []byte                              // dpos.Root of the last irreversible block; nil before the first
+	Certificates() (qc, fc *block.Certificate) // that proved it; nil before the first
+	Reversible() ([]*block.Block, error)       // parents before children
+}
+
+// Network sends to peers. Its methods never block and may drop: what is lost is sent again by peers' handshakes.
+type Network interface {
+	BroadcastBlock(b *block.Block, from string)
+	BroadcastVotes(vs []block.Vote)
+}
+
+// Signer holds the producer's keys. It is called from the driver's goroutines, never twice at a time for one kind.
+type Signer interface {
+	Account() common.Address
+	SignSeal(hash common.Hash) ([block.SealLength]byte, error)
+	SignVote(digest common.Hash) (block.BLSSignature, error)
+}
+
+// Deps are the parts that the driver works with.
+type Deps struct {
+	Params   block.Parameters
+	Genesis  common.Hash    // hash of block 0
+	Schedule block.Schedule // of genesis
+	Chain    Chain
+	Store    Store
+	Network  Network // nil: nothing is sent
+	Signer   Signer  // nil: an observer
+	// Txs gives the transactions for a block on this parent; nil builds empty blocks.
+	Txs func(parent common.Hash) chain.TxSource
+	// OnEvidence is told of provable faults, from the driver's goroutine: it must not block. May be nil.
+	OnEvidence func(dpos.Evidence)
+	// OnBadVotes is told of votes that failed verification, from the driver's goroutine: it must not block. May be nil.
+	OnBadVotes func([]block.Vote)
+	Now        func() time.Time // nil: time.Now
+	Log        *zap.Logger
+	Registry   prometheus.Registerer
+}
+
+func (d *Deps) check() error {
+	switch {
+	case d.Chain == nil || d.Store == nil:
+		return errors.New("consensus needs a chain and a store")
+	case len(d.Schedule) == 0:
+		return errors.New("consensus needs the schedule of genesis")
+	case d.Params.SlotMillis == 0 || d.Params.TurnSlots == 0 || d.Params.EpochBlocks == 0:
+		return fmt.Errorf("chain parameters lack slot_millis (%d), turn_slots (%d) or epoch_blocks (%d)", d.Params.SlotMillis, d.Params.TurnSlots, d.Params.EpochBlocks)
+	}
+	return nil
+}
+
+// Place names a block by height, slot and hash.
+type Place struct {
+	Height, Slot uint64
+	Hash         common.Hash
+}
+
+// Status is a snapshot of the driver. Its pointers and slices must not be changed.
+type Status struct {
+	Head      Place // preferred, not necessarily executed yet
+	Executed  Place // executed and part of the head's branch
+	LIB       Place
+	Justified block.Point
+	QC, FC    *block.Certificate // newest known
+	OwnVotes  []block.Vote       // the newest, signed, above LIB
+	Slot      uint64             // of the local clock
+	Stalled   bool               // MaxReversible blocks or more above LIB: production is slow
+	Silent    bool               // a signer that signs nothing yet (rule 11)
+	Started   time.Time
+}
+
+// FinalEvent tells that the last irreversible block moved.
+type FinalEvent struct {
+	LIB    Place
+	Blocks int // newly final
+	FC     *block.Certificate
+}
+
+// Mode says how much of a range is checked.
+type Mode uint8
+
+const (
+	// Full checks every seal, certificate and transaction signature.
+	Full Mode = iota
+	// Certified checks that the hashes link up to a block that a verified certificate proves final, that each body
+	// has the digest its header's record names, and the header rules; it takes the senders the digest covers. Seals
+	// and the other certificates in that range are not verified: a quorum vouched for each of these hashes.
+	Certified
+)
+
+func (m Mode) String() string {
+	if m == Certified {
+		return "certified"
+	}
+	return "full"
+}
+
+// RangeResult tells how far a range was applied.
+type RangeResult struct {
+	Applied uint64 // height of LIB now
+	Next    uint64 // height from which to go on: Applied+1, or above Entered blocks while nothing becomes final
+	Rest    int    // trailing blocks of the range that are not final yet and were not taken
+	Entered int    // blocks that entered as reversible (the range held no certificate that could be used)
+}

@@ -1,0 +1,270 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/dpos"
+)
+
+// core is what the machine's goroutine owns. Nobody else touches it but through Driver.do.
+type core struct {
+	d        *Driver
+	machine  *dpos.Machine
+	votes    *voteLog                // nil for an observer
+	cast     map[block.Link]struct{} // links of the votes in the log
+	executor *executor
+	signer   *voteSigner
+
+	work    backlog
+	busy    bool // the executor has work
+	jobs    []job
+	signing bool // the crypto goroutine has a job
+
+	importing *importWork                       // the range whose Final the next Ready holds
+	lost      bool                              // the log holds a marker and no floor behind it
+	compactAt int64                             // size of the vote log at which it is rewritten
+	drop      []common.Hash                     // blocks to delete with the next update of LIB
+	leaving   map[common.Hash]int               // how often a block is in drop or in an update on its way: it must not enter meanwhile
+	sigs      map[block.Link]block.BLSSignature // of our votes above LIB
+	own       []block.Vote                      // the newest of them, for Status; nil: to be made anew
+	wake      time.Duration                     // the machine's alarm, since genesis
+	executed  Place                             // newest executed block that we know of
+	alarm     *time.Timer
+	answers   []chan struct{} // calls that wait for the end of this turn
+	safe      block.Point     // the justified block that the chain was told of
+	resumed   bool            // a head was set since the start
+	warned    bool            // stall was logged
+	fatal     error           // met while a call ran
+}
+
+// openCore opens the vote log and restores the machine from it and the store.
+func openCore(d *Driver) (_ *core, err error) {
+	c := &core{d: d, executor: &executor{d, make(chan work), make(chan outcome, 1)}, leaving: make(map[common.Hash]int), sigs: make(map[block.Link]block.BLSSignature)}
+	c.signer = newVoteSigner(d)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	mc := dpos.DefaultConfig(d.deps.Params, d.self)
+	if d.deps.Signer != nil {
+		if err := c.openLog(&mc); err != nil {
+			return nil, err
+		}
+	}
+	root, err := d.root()
+	if err != nil {
+		return nil, err
+	}
+	if c.machine, err = dpos.New(mc, root); err != nil {
+		return nil, fmt.Errorf("start consensus: %w", err)
+	}
+	lib := c.machine.LIB()
+	c.executed = Place{lib.Height, lib.Slot, lib.Hash}
+	return c, c.restore()
+}
+
+func (c *core) openLog(mc *dpos.Config) error {
+	d := c.d
+	l, payloads, st, err := openVoteLog(d.cfg.Dir, d.self, d.deps.Genesis, lostMarker(), d.cfg.NewKey)
+	if err != nil {
+		return err
+	}
+	c.votes, c.compactAt = l, compactLogBytes
+	records, lost, err := decodePayloads(payloads)
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.path, err)
+	}
+	c.lost = lost
+	c.index(records)
+	mc.Signed, mc.SilentUntilProven = records, lost
+	switch {
+	case st == logDamaged:
+		d.log.Error("the vote log was damaged in its middle; nothing is signed until the chain proves that this is safe", zap.String("file", l.path))
+	case st == logMissing && !d.cfg.NewKey:
+		d.log.Warn("no vote log; nothing is signed until the chain proves that this is safe (a key never used before: new_key)", zap.String("file", l.path))
+	}
+	return nil
+}
+
+func (d *Driver) root() (*dpos.Root, error) {
+	b := d.deps.Store.Root()
+	if len(b) == 0 {
+		return dpos.GenesisRoot(d.deps.Genesis, d.deps.Schedule), nil
+	}
+	r, err := dpos.DecodeRoot(b)
+	if err != nil {
+		return nil, fmt.Errorf("root of consensus in the store: %w", err)
+	}
+	return r, nil
+}
+
+// restore enters the reversible blocks and the certificates that the store kept. Their signatures were verified
+// before they were stored.
+func (c *core) restore() error {
+	blocks, err := c.d.deps.Store.Reversible()
+	if err != nil {
+		return fmt.Errorf("read reversible blocks: %w", err)
+	}
+	for _, b := range blocks {
+		if err := c.machine.Step(dpos.HeaderEvent{Header: dpos.HeaderOf(b.SealedHeader)}); err != nil {
+			if !errors.Is(err, dpos.ErrBelowLIB) && !errors.Is(err, dpos.ErrKnown) {
+				c.d.log.Warn("stored block does not enter the tree", zap.Uint64("height", b.Number()), zap.Error(err))
+			}
+			c.discard(b.Hash())
+		}
+	}
+	qc, fc := c.d.deps.Store.Certificates()
+	for _, x := range []*block.Certificate{qc, fc} {
+		if x == nil {
+			continue
+		}
+		if err := c.machine.Step(dpos.CertificateEvent{Certificate: x}); err != nil {
+			c.d.log.Debug("stored certificate is not needed", zap.Error(err))
+		}
+	}
+	return nil
+}
+
+func (c *core) close() error {
+	if c.votes == nil {
+		return nil
+	}
+	return c.votes.close()
+}
+
+// loop is the machine's goroutine. Each turn: what came in, the machine's duties, the snapshot, the answers.
+func (c *core) loop(ctx context.Context) error {
+	c.alarm = time.NewTimer(0)
+	defer c.alarm.Stop()
+	for {
+		if err := c.turn(); err != nil {
+			return err
+		}
+		var toExec chan<- work
+		var toCrypto chan<- job
+		next, ok := c.work.peek()
+		if ok && !c.busy {
+			toExec = c.executor.in
+		}
+		var signJob job
+		if len(c.jobs) > 0 && !c.signing {
+			toCrypto, signJob = c.signer.in, c.jobs[0]
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.d.copied:
+			return fmt.Errorf("%w: %s: give each producer its own key, and stop one of the two", ErrSecondCopy, c.d.self)
+		case x := <-c.d.calls:
+			c.drain(x)
+		case <-c.alarm.C:
+		case toExec <- next:
+			c.work.drop(next)
+			c.busy = true
+		case toCrypto <- signJob:
+			c.jobs = c.jobs[1:]
+			c.signing = true
+		case o := <-c.executor.out:
+			c.busy = false
+			if err := c.done(ctx, o); err != nil {
+				return err
+			}
+		case s := <-c.signer.out:
+			c.signing = false
+			if s.err != nil {
+				return s.err
+			}
+			c.signed(s)
+		}
+	}
+}
+
+// turn ends one turn of the loop.
+func (c *core) turn() error {
+	_ = c.step(dpos.Tick{Now: c.d.sinceGenesis()})
+	if err := c.duties(); err != nil || c.fatal != nil {
+		return errors.Join(c.fatal, err)
+	}
+	c.rewind()
+	c.publish()
+	for _, a := range c.answers {
+		close(a)
+	}
+	c.answers = c.answers[:0]
+	return nil
+}
+
+// drain runs this call and those that wait behind it, so that their records share one sync.
+func (c *core) drain(x *call) {
+	for range queueCalls {
+		x.fn(c)
+		if x.read {
+			close(x.done)
+		} else {
+			c.answers = append(c.answers, x.done)
+		}
+		select {
+		case x = <-c.d.calls:
+		default:
+			return
+		}
+	}
+}
+
+// step feeds the machine. Errors are returned as the driver's own kinds.
+func (c *core) step(ev dpos.Event) error { return translate(c.machine.Step(ev)) }
+
+// translate maps the machine's errors to those of this package.
+func translate(err error) error {
+	for _, p := range [...]struct{ from, to error }{
+		{dpos.ErrInvalid, ErrInvalid}, {dpos.ErrUnknownParent, ErrUnknownParent}, {dpos.ErrKnown, ErrKnown},
+		{dpos.ErrFuture, ErrFuture}, {dpos.ErrFull, ErrFuture}, {dpos.ErrBelowLIB, ErrBelowLIB},
+	} {
+		if errors.Is(err, p.from) {
+			return fmt.Errorf("%w: %w", p.to, err)
+		}
+	}
+	return err
+}
+
+// duties does what the machine wants, in the order it wants it, until it wants no more.
+func (c *core) duties() error {
+	for {
+		r, ok := c.machine.Ready()
+		if !ok {
+			return nil
+		}
+		if err := c.persist(r.Records); err != nil {
+			return err
+		}
+		c.machine.Advance()
+		if err := c.queueVotes(r.Votes, false); err != nil {
+			return err
+		}
+		if r.Produce != nil {
+			c.produce(r.Produce)
+		}
+		for i := range r.Tallies {
+			c.queueTally(r.Tallies[i])
+		}
+		c.discard(r.Dropped...)
+		if err := c.move(r.Head, r.Final); err != nil {
+			return err
+		}
+		for _, e := range r.Evidence {
+			c.evidence(e)
+		}
+		if err := c.queueVotes(r.Resend, true); err != nil {
+			return err
+		}
+		c.wake = max(c.wake, r.Alarm)
+	}
+}

@@ -1,0 +1,198 @@
+package dpos
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"github.com/bornode/bornode/block"
+)
+
+// What a caller does about a refused header, certificate or event. Test with errors.Is; every error of Step, Check and
+// the queries wraps one of them.
+var (
+	ErrInvalid       = errors.New("breaks a rule of consensus")                                        // penalise the sender
+	ErrUnknownParent = errors.New("block is not known")                                                // ask for the block that the error names
+	ErrFuture        = errors.New("slot is ahead of the clock")                                        // drop; it may be sent again later
+	ErrBelowLIB      = errors.New("at or below the last irreversible block, or on a branch that lost") // drop
+	ErrKnown         = errors.New("already known")                                                     // drop
+	ErrFull          = errors.New("no room for more side branches")                                    // drop; it may be sent again later
+)
+
+// Header is what the machine needs of a sealed header.
+type Header struct {
+	Hash, Parent common.Hash
+	Height, Slot uint64
+	Producer     common.Address
+	QC, FC       *block.Certificate // from the consensus record; nil if absent
+	Next         block.Schedule     // nil unless the record announces one
+	Empty        bool               // no transactions
+}
+
+// Point names the block.
+func (h Header) Point() block.Point { return block.Point{Slot: h.Slot, Hash: h.Hash} }
+
+// HeaderOf takes from a sealed header what the machine needs. The producer is the header's Coinbase; that the seal is
+// the producer's is for the caller to verify (Checks.Producer).
+func HeaderOf(h *block.SealedHeader) Header {
+	return Header{
+		Hash: h.Hash(), Parent: h.Parent(), Height: h.Number(), Slot: h.Slot(), Producer: h.Header.Coinbase,
+		QC: h.Record.QC, FC: h.Record.FC, Next: h.Record.Next, Empty: h.Header.TxHash == types.EmptyTxsHash,
+	}
+}
+
+// Event is one input of the machine: Tick, HeaderEvent, Executed, Failed, VotesEvent, Tallied, CertificateEvent,
+// RangeEvent or Built.
+type Event interface{ event() }
+
+type (
+	// Tick says what time it is, since genesis; negative before genesis. An earlier time than the last is ignored.
+	// It drives production, alarms and resending. Until the first Tick no slot is in the future and nothing is signed.
+	Tick struct{ Now time.Duration }
+
+	// HeaderEvent enters a header into the tree: Check passed, all signatures that Checks names are verified, and the
+	// body is stored durably (a vote for it may leave as soon as it is executed).
+	HeaderEvent struct{ Header Header }
+
+	// Executed says that the chain executed the block and found it valid: it may be prevoted.
+	Executed struct{ Hash common.Hash }
+
+	// Failed says that the block is invalid: it and its descendants leave the tree (Ready.Dropped) and stay out.
+	Failed struct{ Hash common.Hash }
+
+	// VotesEvent brings votes of others, their signatures NOT verified. Votes that cannot matter (old, far ahead, from
+	// strangers, with a link the chain refutes, beyond the bounds) are dropped without an error. A genuine vote in our
+	// own name that we did not cast silences us (rule 11).
+	VotesEvent struct{ Votes []block.Vote }
+
+	// Tallied answers one of Ready.Tallies, at any later time.
+	Tallied struct {
+		ID          uint64
+		Certificate *block.Certificate // verified aggregate of the good votes, for Tally.Schedules; nil if they are no quorum
+		Bad         []common.Address   // whose vote in the tally has a wrong signature
+	}
+
+	// CertificateEvent brings a certificate whose signatures were verified for CertificateSchedules: from a handshake,
+	// or from the store after a restart.
+	CertificateEvent struct{ Certificate *block.Certificate }
+
+	// RangeEvent is catch-up: consecutive headers, the first a child of the LIB, and a precommit certificate for one of
+	// them. All up to its target become final at once. Headers behind the target are ignored: they were not verified
+	// in full; give them as HeaderEvents. The caller verified the signatures that RangeChecks names.
+	RangeEvent struct {
+		Headers     []Header
+		Certificate *block.Certificate
+	}
+
+	// Built answers Ready.Produce. OK means that the block was sealed; it enters as a HeaderEvent of its own.
+	Built struct {
+		Slot uint64
+		OK   bool
+	}
+)
+
+func (Tick) event()             {}
+func (HeaderEvent) event()      {}
+func (Executed) event()         {}
+func (Failed) event()           {}
+func (VotesEvent) event()       {}
+func (Tallied) event()          {}
+func (CertificateEvent) event() {}
+func (RangeEvent) event()       {}
+func (Built) event()            {}
+
+// Checks is what remains to be verified of a header that passed Check: signatures.
+type Checks struct {
+	Producer     block.Producer // the seal must be by this Account
+	Certificates []CertCheck    // each must verify
+}
+
+// CertCheck is a certificate and the schedules its bitmaps stand for: its signers are Certificate.Voters(Schedules).
+// That they are a quorum is checked already.
+type CertCheck struct {
+	Certificate *block.Certificate
+	Schedules   []block.Schedule
+}
+
+// Ready is what the machine wants done, in the order of the fields: a later duty may rely on the earlier ones. It is
+// plain data owned by the receiver, who must not change certificates, schedules and the Root.
+type Ready struct {
+	Records  []SignRecord  // append to the WAL and sync before anything is signed for the duties below
+	Votes    []block.Vote  // ours, unsigned: sign and broadcast. The machine pools them itself on Advance
+	Produce  *Produce      // build, seal and broadcast a block; answer with Built
+	Tallies  []Tally       // verify and aggregate; answer each with Tallied
+	Head     common.Hash   // zero if unchanged; else the chain must make this branch the executed one
+	Final    *Final        // the LIB moved
+	Dropped  []common.Hash // blocks on losing branches, invalid or evicted: delete their bodies. One may enter again later
+	Evidence []Evidence    // provable guilt, verified
+	Resend   []block.Vote  // ours, signed before: broadcast again, newest first (LIB stuck, or a restart)
+	Alarm    time.Duration // next Tick wanted at this time since genesis; 0: none
+}
+
+// Produce asks for a block.
+type Produce struct {
+	Slot      uint64
+	Parent    common.Hash        // preferred head; if it is not executed yet, execute it first
+	Height    uint64             // of the new block
+	QC, FC    *block.Certificate // for the record
+	EmptyOnly bool               // rule 10: no transactions
+	Next      bool               // the record must carry the end-of-epoch call's schedule; if false it must not
+}
+
+// Tally asks to verify votes on one link, of distinct voters, and to aggregate them. Our own vote in it has a zero
+// signature unless it came back through VotesEvent: the driver puts in its own (BLS signatures are deterministic).
+// A tally of fewer votes than a quorum only asks which are bad.
+type Tally struct {
+	ID        uint64
+	Link      block.Link
+	Schedules []block.Schedule // for the bitmaps of the certificate, and for the voters' keys
+	Votes     []block.Vote
+}
+
+// Final says that the LIB moved.
+type Final struct {
+	Hashes []common.Hash // newly final, oldest first; the last is the new LIB
+	Point  block.Point
+	Height uint64
+	FC     *block.Certificate // proves it
+	QC     *block.Certificate // its prevotes; nil if only the FC is known
+	Root   *Root              // persist with the LIB: New starts from it
+}
+
+// RecordKind tells what was signed.
+type RecordKind uint8
+
+const (
+	RecordProduced  RecordKind = 1 // a block of Slot
+	RecordPrevote   RecordKind = 2 // Link
+	RecordPrecommit RecordKind = 3 // Link
+	RecordFloor     RecordKind = 4 // nothing was, and nothing may be that rests on a source of this Slot or below (rule 11)
+)
+
+// SignRecord is one line of the WAL (rule 11). It is RLP-encodable as it stands.
+type SignRecord struct {
+	Kind RecordKind
+	Slot uint64     // of the block; of Link.Target for votes
+	Link block.Link // zero unless a vote
+}
+
+// EvidenceKind names the broken rule.
+type EvidenceKind uint8
+
+const (
+	DoubleSeal EvidenceKind = 1 // two blocks of one slot by one producer: Headers
+	DoubleVote EvidenceKind = 2 // prevotes on two blocks of one slot: Votes
+	CrossVote  EvidenceKind = 3 // Precommit(B), and a prevote on a D that conflicts with B, source(D) < B < D: Votes, Path
+)
+
+// Evidence is proof of a producer's guilt. The signatures in it were verified.
+type Evidence struct {
+	Kind    EvidenceKind
+	Guilty  common.Address
+	Slot    uint64        // of the double block, or of the later vote's target
+	Headers [2]Header     // DoubleSeal
+	Votes   [2]block.Vote // DoubleVote: both; CrossVote: the precommit, then the prevote
+	Path    []common.Hash // CrossVote: headers from D down to the first at or below B's slot
+}

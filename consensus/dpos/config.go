@@ -1,0 +1,60 @@
+package dpos
+
+import (
+	"errors"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/bornode/bornode/block"
+)
+
+// Config is what a machine is made of. Params, Self, Signed and SilentUntilProven have no default.
+type Config struct {
+	Params block.Parameters
+	Self   common.Address // who signs; zero: an observer, who signs nothing
+
+	MaxAhead   uint64 // slots a block may be ahead of the local clock
+	ClockBound uint64 // slots by which clocks of producers may differ, for rule 11
+
+	Signed            []SignRecord // the WAL, in any order
+	SilentUntilProven bool         // the WAL is missing: sign nothing until the chain proves a source from after the start
+
+	Bugs Bugs // for the checkers' tests only
+}
+
+// DefaultConfig is a Config for these parameters and signer.
+func DefaultConfig(p block.Parameters, self common.Address) Config {
+	return Config{Params: p, Self: self, MaxAhead: 1, ClockBound: 10}
+}
+
+// Validate reports the first setting that no machine can run with.
+func (c *Config) Validate() error {
+	switch p := &c.Params; {
+	case p.SlotMillis == 0:
+		return errors.New("dpos: SlotMillis is 0; a slot needs a length")
+	case p.TurnSlots == 0:
+		return errors.New("dpos: TurnSlots is 0; a turn needs a slot")
+	case p.EpochBlocks == 0:
+		return errors.New("dpos: EpochBlocks is 0; an epoch needs a block")
+	case p.MaxReversible == 0:
+		return errors.New("dpos: MaxReversible is 0; no block could be reversible")
+	case p.SlotMillis > maxSlotMillis || p.TurnSlots > maxTurnSlots:
+		return errors.New("dpos: SlotMillis or TurnSlots is beyond reason")
+	}
+	return nil
+}
+
+// Bugs plants faults, each dropping one rule, so that the simulator and the exhaustive model can prove that their
+// checkers notice. No configuration file, flag or message reaches it: only code that builds a Config by hand does.
+type Bugs struct {
+	SkipSlotRule       bool // prevotes several blocks of one slot (rule 6, first)
+	SkipLinkRule       bool // ignores the second of rule 6, in both directions
+	SkipNewestPrevote  bool // precommits whatever its newest prevote is on (rule 5)
+	PrecommitWithoutQC bool // precommits what it prevoted, at once (rule 5)
+	SingleQuorum       bool // counts the new schedule alone while both count (rule 9)
+	QuorumMinusOne     bool // q - 1 votes are a quorum (rule 4)
+	ForgetWAL          bool // starts as if it had signed nothing (rule 11)
+	VoteBeforeExecute  bool // prevotes what it has not executed (rule 3)
+	ProduceTwice       bool // produces a slot again after a restart (rule 11)
+	IgnoreStall        bool // neither slows down nor asks others to (rule 10)
+}

@@ -1,0 +1,340 @@
+package dpos
+
+import (
+	"sort"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/bornode/bornode/block"
+)
+
+// signer is what we signed and therefore may not sign any more (rules 3 to 6 and 11). Links are in rising order of
+// target slot.
+type signer struct {
+	prevotes   []block.Link // above the LIB, and the newest
+	precommits []block.Link // above the LIB's source, and the newest
+	produced   []uint64     // slots above the LIB's, and the newest
+	floor      uint64       // sign nothing that rests on a source of this slot or below
+	floored    bool
+	waiting    bool // SilentUntilProven, and the clock was not told yet
+	lost       bool // as waiting, for what was met before the first Tick
+	lostSlot   uint64
+	bugs       Bugs
+}
+
+func newSigner(cfg *Config) signer {
+	s := signer{waiting: cfg.SilentUntilProven, bugs: cfg.Bugs}
+	if cfg.Bugs.ForgetWAL {
+		return s
+	}
+	for _, r := range cfg.Signed {
+		switch r.Kind {
+		case RecordProduced:
+			if !cfg.Bugs.ProduceTwice {
+				s.produced = append(s.produced, r.Slot)
+			}
+		case RecordPrevote:
+			s.prevotes = append(s.prevotes, r.Link)
+		case RecordPrecommit:
+			s.precommits = append(s.precommits, r.Link)
+		case RecordFloor:
+			s.floor, s.floored = max(s.floor, r.Slot), true
+		}
+	}
+	sort.Slice(s.produced, func(i, j int) bool { return s.produced[i] < s.produced[j] })
+	s.prevotes, s.precommits = ordered(s.prevotes), ordered(s.precommits)
+	return s
+}
+
+// ordered sorts links and drops repeated ones.
+func ordered(ls []block.Link) []block.Link {
+	sort.Slice(ls, func(i, j int) bool {
+		a, b := ls[i].Target, ls[j].Target
+		if a.Slot != b.Slot {
+			return a.Slot < b.Slot
+		}
+		return a.Hash.Cmp(b.Hash) < 0
+	})
+	out := ls[:0]
+	for i, l := range ls {
+		if i == 0 || l != ls[i-1] {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// from is the index of the first link with a target above the slot.
+func from(ls []block.Link, slot uint64) int {
+	return sort.Search(len(ls), func(i int) bool { return ls[i].Target.Slot > slot })
+}
+
+func newest(ls []block.Link) block.Link {
+	if len(ls) == 0 {
+		return block.Link{}
+	}
+	return ls[len(ls)-1]
+}
+
+func add(ls []block.Link, l block.Link) []block.Link {
+	i := from(ls, l.Target.Slot)
+	ls = append(ls, block.Link{})
+	copy(ls[i+1:], ls[i:])
+	ls[i] = l
+	return ls
+}
+
+// on lists our votes on a block.
+func (s *signer) on(p block.Point) (out []block.Link) {
+	for _, ls := range [2][]block.Link{s.prevotes, s.precommits} {
+		if len(ls) == 0 || newest(ls).Target.Slot < p.Slot {
+			continue
+		}
+		i := len(ls)
+		if p.Slot > 0 {
+			i = from(ls, p.Slot-1)
+		}
+		for ; i < len(ls) && ls[i].Target.Slot == p.Slot; i++ {
+			if ls[i].Target == p {
+				out = append(out, ls[i])
+			}
+		}
+	}
+	return out
+}
+
+func (s *signer) votedOn(p block.Point) bool { return len(s.on(p)) > 0 }
+
+// cast reports whether we signed this link.
+func (s *signer) cast(l block.Link) bool {
+	for _, o := range s.on(l.Target) {
+		if o == l {
+			return true
+		}
+	}
+	return false
+}
+
+// below reports whether a signature of ours on this slot that we do not know is of no concern: the floor covers it.
+func (s *signer) below(slot uint64) bool { return s.waiting || s.floored && slot <= s.floor }
+
+// older reports whether a link is older than all that the WAL still holds of its kind. It was signed and forgotten in
+// order: a lost or copied log lacks the newest.
+func (s *signer) older(l block.Link) bool {
+	ls := s.prevotes
+	if l.Kind == block.Precommit {
+		ls = s.precommits
+	}
+	return len(ls) > 0 && l.Target.Slot < ls[0].Target.Slot
+}
+
+// awake is called at the first Tick.
+func (s *signer) awake(m *Machine) {
+	if s.waiting {
+		s.waiting = false
+		s.silence(m, m.slot)
+	}
+	if s.lost {
+		s.lost = false
+		s.silence(m, s.lostSlot)
+	}
+	m.again = len(s.prevotes)+len(s.precommits) > 0
+}
+
+// silence raises the floor: something was signed, up to this slot or the present one, that we do not remember.
+func (s *signer) silence(m *Machine, slot uint64) {
+	if !m.ticked {
+		s.lost, s.lostSlot = true, max(s.lostSlot, slot)
+		return
+	}
+	f := max(slot, m.slot) + m.cfg.ClockBound + m.cfg.MaxAhead
+	if s.floored && f <= s.floor {
+		return
+	}
+	s.floor, s.floored = f, true
+	m.out.Records = append(m.out.Records, SignRecord{Kind: RecordFloor, Slot: f})
+	m.dirty = true
+}
+
+// mayRest reports whether we may sign what rests on a source of this slot.
+func (s *signer) mayRest(source uint64) bool {
+	return !s.waiting && !s.lost && (!s.floored || source > s.floor)
+}
+
+// sealed looks for a block of ours that we do not remember.
+func (s *signer) sealed(m *Machine, n *node) {
+	if n.Producer != m.cfg.Self || n.Producer == (common.Address{}) || s.below(n.Slot) || s.bugs.ForgetWAL || s.bugs.ProduceTwice {
+		return
+	}
+	if len(s.produced) > 0 && n.Slot < s.produced[0] {
+		return // forgotten in order, as for votes (see older)
+	}
+	i := sort.Search(len(s.produced), func(i int) bool { return s.produced[i] >= n.Slot })
+	forgot := i == len(s.produced) || s.produced[i] != n.Slot
+	for o := m.tree.slots[n.Slot]; o != nil && !forgot; o = o.sibling {
+		forgot = o != n && o.Producer == n.Producer
+	}
+	if forgot {
+		s.silence(m, n.Slot)
+	}
+}
+
+// trim forgets what no rule needs once n is the LIB.
+func (s *signer) trim(n *node) {
+	cut := func(ls []block.Link, slot uint64) []block.Link {
+		if i := min(from(ls, slot), max(len(ls)-1, 0)); i > 0 {
+			return append([]block.Link(nil), ls[i:]...)
+		}
+		return ls
+	}
+	s.prevotes = cut(s.prevotes, n.Slot)
+	s.precommits = cut(s.precommits, n.source.Slot)
+	for len(s.produced) > 1 && s.produced[0] <= n.Slot {
+		s.produced = s.produced[1:]
+	}
+}
+
+// barsPrevote is rule 6 seen from our precommits: one of them conflicts with a prevote on d.
+func (s *signer) barsPrevote(d *node) bool {
+	for _, b := range s.precommits[from(s.precommits, d.source.Slot):] {
+		if b.Target.Slot >= d.Slot {
+			break
+		}
+		if !d.descends(b.Target) {
+			return true
+		}
+	}
+	return false
+}
+
+// barsPrecommit is rule 6 seen from our prevotes: one of them conflicts with a precommit on b.
+func (s *signer) barsPrecommit(t *tree, b *node) bool {
+	for _, d := range s.prevotes[from(s.prevotes, b.Slot):] {
+		if d.Source.Slot >= b.Slot {
+			continue
+		}
+		if n := t.nodes[d.Target.Hash]; n == nil || !n.descends(b.Point()) {
+			return true
+		}
+	}
+	return false
+}
+
+// vote casts what the rules ask for.
+func (m *Machine) vote(rd *Ready) {
+	if m.cfg.Self == (common.Address{}) || !m.ticked || m.now < 0 {
+		return
+	}
+	prevoted := m.prevote(rd)
+	m.precommit(rd, prevoted)
+}
+
+func (m *Machine) prevote(rd *Ready) bool {
+	s := &m.own
+	n := m.target4vote()
+	if m.bugs.VoteBeforeExecute {
+		n = m.voted()
+	}
+	if n == m.tree.root || !n.own.sits(m.cfg.Self) || len(s.prevotes) >= maxOwnVotes {
+		return false
+	}
+	if last := newest(s.prevotes); n.Slot <= last.Target.Slot && !(m.bugs.SkipSlotRule && !s.votedOn(n.Point())) {
+		return false
+	}
+	if !s.mayRest(n.source.Slot) || s.barsPrevote(n) && !m.bugs.SkipLinkRule {
+		return false
+	}
+	l := block.Link{Kind: block.Prevote, Source: n.source, Target: n.Point()}
+	s.prevotes = add(s.prevotes, l)
+	m.emit(rd, RecordPrevote, l)
+	return true
+}
+
+// target4vote is the newest executed block of the branch we vote for.
+func (m *Machine) target4vote() *node {
+	n := m.voted()
+	if n == m.tree.head() {
+		return m.tree.tip
+	}
+	for !n.executed {
+		n = n.parent
+	}
+	return n
+}
+
+// precommit sends precommits on the blocks with a QC up to the newest prevoted one.
+func (m *Machine) precommit(rd *Ready, prevoted bool) {
+	s := &m.own
+	v := m.tree.nodes[newest(s.prevotes).Target.Hash]
+	if m.bugs.SkipNewestPrevote {
+		v = m.tree.just
+	}
+	if v == nil || m.patient(m.slot) && v.Slot < m.slot && !prevoted {
+		return
+	}
+	var due []*node
+	last := newest(s.precommits).Target.Slot
+	for n := v; n != m.tree.root && n.Slot > last && len(due) < maxPrecommits; n = n.parent {
+		if n.justified || m.bugs.PrecommitWithoutQC {
+			due = append(due, n)
+		}
+	}
+	for i := len(due) - 1; i >= 0; i-- {
+		n := due[i]
+		if !n.own.sits(m.cfg.Self) || !s.mayRest(n.Slot) || len(s.precommits) >= maxOwnVotes {
+			continue
+		}
+		if s.barsPrecommit(m.tree, n) && !m.bugs.SkipLinkRule {
+			continue
+		}
+		l := block.Link{Kind: block.Precommit, Source: n.Point(), Target: n.Point()}
+		s.precommits = add(s.precommits, l)
+		m.emit(rd, RecordPrecommit, l)
+	}
+}
+
+func (m *Machine) emit(rd *Ready, k RecordKind, l block.Link) {
+	rd.Records = append(rd.Records, SignRecord{Kind: k, Slot: l.Target.Slot, Link: l})
+	rd.Votes = append(rd.Votes, block.Vote{Link: l, Voter: m.cfg.Self})
+}
+
+// Silent reports whether rule 11 keeps us from signing: the preferred chain does not prove a source above the floor.
+func (m *Machine) Silent() bool {
+	return m.cfg.Self != (common.Address{}) && !m.own.mayRest(m.tree.head().source.Slot)
+}
+
+// OwnVotes are our newest votes above the LIB, unsigned, newest first, at most max: for handshakes.
+func (m *Machine) OwnVotes(limit int) []block.Vote {
+	var out []block.Vote
+	a, b := m.own.prevotes, m.own.precommits
+	for len(out) < limit && len(a)+len(b) > 0 {
+		ls := &a
+		if len(a) == 0 || len(b) > 0 && newest(b).Target.Slot >= newest(a).Target.Slot {
+			ls = &b
+		}
+		l := newest(*ls)
+		*ls = (*ls)[:len(*ls)-1]
+		if l.Target.Slot > m.tree.root.Slot {
+			out = append(out, block.Vote{Link: l, Voter: m.cfg.Self})
+		}
+	}
+	return out
+}
+
+// Signed is what a WAL must still hold: a rewritten WAL of exactly these records loses nothing that a rule needs.
+func (m *Machine) Signed() []SignRecord {
+	var out []SignRecord
+	if m.own.floored {
+		out = append(out, SignRecord{Kind: RecordFloor, Slot: m.own.floor})
+	}
+	for _, s := range m.own.produced {
+		out = append(out, SignRecord{Kind: RecordProduced, Slot: s})
+	}
+	for _, l := range m.own.prevotes {
+		out = append(out, SignRecord{Kind: RecordPrevote, Slot: l.Target.Slot, Link: l})
+	}
+	for _, l := range m.own.precommits {
+		out = append(out, SignRecord{Kind: RecordPrecommit, Slot: l.Target.Slot, Link: l})
+	}
+	return out
+}

@@ -1,0 +1,474 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/signer"
+	"github.com/bornode/bornode/internal/failpoint"
+)
+
+func TestFourProducersFinalize(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		events, end := l.nodes[0].driver.SubscribeFinal()
+		defer end()
+		l.slots(40)
+		for _, m := range l.nodes {
+			s := m.driver.Status()
+			require.GreaterOrEqual(t, s.Head.Height, uint64(36), "a block per slot")
+			require.LessOrEqual(t, s.Head.Height-s.LIB.Height, uint64(2), "final within three message delays")
+			require.Equal(t, s.Head, s.Executed)
+			require.Equal(t, s.LIB.Height, m.chain.lib(), "the store is where the machine is")
+			require.NotNil(t, s.FC)
+			require.Equal(t, s.LIB.Hash, s.FC.Target.Hash)
+		}
+		var last FinalEvent
+		blocks := 0
+		for len(events) > 0 {
+			last = <-events
+			blocks += last.Blocks
+		}
+		require.Equal(t, l.nodes[0].driver.Status().LIB, last.LIB)
+		require.EqualValues(t, last.LIB.Height, blocks)
+	})
+}
+
+func TestOneSilentProducer(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		for _, m := range l.nodes[:3] {
+			m.start(nil)
+		}
+		l.slots(40)
+		for _, m := range l.nodes[:3] {
+			s := m.driver.Status()
+			require.GreaterOrEqual(t, s.LIB.Height, uint64(22), "three slots of four have a block")
+			require.LessOrEqual(t, s.Head.Height-s.LIB.Height, uint64(2))
+		}
+	})
+}
+
+func TestRestartFromTheVoteLog(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		for round := range 8 {
+			l.slots(5)
+			m := l.nodes[round%4]
+			m.kill()
+			require.NoError(t, m.err)
+			if round%2 == 1 {
+				l.slots(3)
+			}
+			m.start(nil)
+		}
+		l.slots(20)
+		for _, m := range l.nodes {
+			s := m.driver.Status()
+			require.LessOrEqual(t, s.Head.Height-s.LIB.Height, uint64(2), "node %d", m.id)
+			require.False(t, s.Silent)
+		}
+	})
+}
+
+// All producers stop at once, with blocks on their disks that are not final yet: they go on from there.
+func TestAllRestart(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		time.Sleep(time.Second + 7*slotTime + linkDelay*3/2)
+		for _, m := range l.nodes {
+			m.kill()
+		}
+		before := l.nodes[0].chain.lib()
+		l.slots(3)
+		l.start()
+		l.slots(30)
+		for _, m := range l.nodes {
+			require.Greater(t, m.driver.Status().LIB.Height, before+15)
+		}
+	})
+}
+
+// The crash comes at each step between the vote log and the wire; what was signed before is never contradicted (the
+// lab watches every seal and vote), and the network goes on.
+func TestCrashNeverSignsTwice(t *testing.T) {
+	for _, point := range []string{
+		"consensus-votelog-before", "consensus-votelog-written", "consensus-votelog-after", "consensus-votes-signed",
+		"consensus-votes-sent", "consensus-produce", "consensus-insert-before", "consensus-insert-after",
+		"consensus-finalize-before", "consensus-finalize-after",
+	} {
+		t.Run(point, func(t *testing.T) {
+			inBubble(t, 4, func(l *lab) {
+				l.start()
+				for n := range crashes() {
+					disarm := failpoint.Arm(point, 3+5*n, runtime.Goexit)
+					died := -1
+					for range 100 {
+						time.Sleep(slotTime / 5)
+						for _, m := range l.nodes {
+							if m.dead() {
+								died = m.id
+							}
+						}
+						if died >= 0 {
+							break
+						}
+					}
+					disarm()
+					require.GreaterOrEqual(t, died, 0, "the fail point was never reached")
+					m := l.nodes[died]
+					m.kill()
+					m.start(nil)
+				}
+				l.slots(20)
+				for _, m := range l.nodes {
+					s := m.driver.Status()
+					require.LessOrEqual(t, s.Head.Height-s.LIB.Height, uint64(2), "node %d", m.id)
+				}
+			})
+		})
+	}
+}
+
+// crashes is how often each fail point kills a node.
+func crashes() int {
+	if os.Getenv("BORNODE_LONG") != "" {
+		return 12
+	}
+	return 2
+}
+
+// dead reports whether the node ended by itself.
+func (m *member) dead() bool {
+	select {
+	case <-m.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// liar signs votes that do not verify.
+type liar struct{ *signer.Local }
+
+func (s liar) SignVote(d common.Hash) (block.BLSSignature, error) {
+	d[0] ^= 1
+	return s.Local.SignVote(d)
+}
+
+func TestBadVotesAreFoundAndBlamed(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		for _, m := range l.nodes {
+			m.start(func(_ *Config, d *Deps) {
+				if m.id == 3 {
+					d.Signer = liar{l.signers[3]}
+				}
+			})
+		}
+		var last block.Vote
+		l.setTap(func(v block.Vote) {
+			if v.Voter == l.signers[3].Account() {
+				last = v
+			}
+		})
+		l.slots(30)
+		l.setTap(nil)
+		l.mu.Lock()
+		sent := last
+		bad := make([][]block.Vote, 3)
+		for i := range bad {
+			bad[i] = append(bad[i], l.nodes[i].bad...)
+		}
+		l.mu.Unlock()
+		for _, m := range l.nodes[:3] {
+			s := m.driver.Status()
+			require.LessOrEqual(t, s.Head.Height-s.LIB.Height, uint64(2), "the other three are a quorum")
+			require.NotEmpty(t, bad[m.id])
+			for _, v := range bad[m.id] {
+				require.Equal(t, l.signers[3].Account(), v.Voter)
+			}
+			require.ErrorIs(t, m.driver.AddVotes([]block.Vote{sent}), ErrInvalid, "who sends one more is known at once")
+		}
+	})
+}
+
+func TestVotesWithoutSignatureAreRefused(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(10)
+		m := l.nodes[0]
+		lib := m.driver.Status().LIB
+		v := block.Vote{Link: block.Link{Kind: block.Prevote, Source: block.Point{Slot: lib.Slot, Hash: lib.Hash}, Target: block.Point{Slot: lib.Slot + 30, Hash: common.Hash{1}}}}
+		for _, who := range l.signers[:2] {
+			v.Voter = who.Account()
+			require.ErrorIs(t, m.driver.AddVotes([]block.Vote{v}), ErrInvalid)
+		}
+		v.Voter, v.Signature = l.signers[0].Account(), block.BLSSignature{1}
+		require.ErrorIs(t, m.driver.AddVotes([]block.Vote{v}), ErrInvalid, "a forged vote in our own name")
+		require.False(t, m.driver.Status().Silent)
+		require.ErrorIs(t, m.driver.AddVotes(make([]block.Vote, maxVotesPerCall+1)), ErrInvalid)
+	})
+}
+
+// A second copy of a signer that signs elsewhere: the one that sees a genuine vote it never cast falls silent.
+func TestOwnVoteThatTheLogLacks(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(10)
+		m := l.nodes[0]
+		lib := m.driver.Status().LIB
+		link := block.Link{Kind: block.Prevote, Source: block.Point{Slot: lib.Slot, Hash: lib.Hash}, Target: block.Point{Slot: lib.Slot + 2, Hash: common.Hash{1}}}
+		sig, err := l.signers[0].SignVote(m.driver.verify.domain.VoteDigest(link))
+		require.NoError(t, err)
+		require.NoError(t, m.driver.AddVotes([]block.Vote{{Link: link, Voter: l.signers[0].Account(), Signature: sig}}))
+		l.slots(1)
+		require.True(t, m.driver.Status().Silent)
+		l.slots(60)
+		require.False(t, m.driver.Status().Silent, "the chain has proved a source from after that")
+	})
+}
+
+func TestMissingVoteLogSilencesUntilProven(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(10)
+		m := l.nodes[2]
+		m.kill()
+		old := filepath.Join(l.dir, "2")
+		restart := func(dir string) {
+			m.start(func(c *Config, _ *Deps) { c.Dir, c.NewKey = dir, false })
+		}
+		restart(old + "-lost")
+		require.True(t, m.driver.Status().Silent)
+		l.slots(2)
+		m.kill() // a second start finds the log that the first made, and must not trust it either
+		restart(old + "-lost")
+		require.True(t, m.driver.Status().Silent)
+		heard := false
+		l.setTap(func(v block.Vote) { heard = heard || v.Voter == l.signers[2].Account() })
+		l.slots(5)
+		l.setTap(nil)
+		require.False(t, heard)
+		l.setTap(func(v block.Vote) { heard = heard || v.Voter == l.signers[2].Account() })
+		l.slots(60)
+		l.setTap(nil)
+		require.False(t, m.driver.Status().Silent)
+		require.True(t, heard)
+		m.kill()
+		restart(old + "-lost")
+		require.False(t, m.driver.Status().Silent, "and from then on the new log will do")
+	})
+}
+
+func TestDoubleStart(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		cfg, deps := l.nodes[0].deps()
+		_, err := Open(cfg, deps)
+		require.ErrorIs(t, err, ErrLocked)
+		l.nodes[0].kill()
+		d, err := Open(cfg, deps)
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+	})
+}
+
+func TestTheLaterOfTwoCopiesStops(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(3)
+		m := l.nodes[0]
+		since := m.driver.Status().Started
+		m.driver.PeerSigner(l.signers[1].Account(), since.Add(-time.Hour))
+		m.driver.PeerSigner(l.signers[0].Account(), since.Add(time.Hour))
+		l.slots(1)
+		require.False(t, m.dead())
+		m.driver.PeerSigner(l.signers[0].Account(), since.Add(-time.Hour))
+		l.slots(1)
+		require.True(t, m.dead())
+		require.ErrorIs(t, m.err, ErrSecondCopy)
+		m.err = nil
+	})
+}
+
+func TestInvalidBlockIsLeft(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.nodes[1].chain.spoil = true
+		l.start()
+		l.slots(40)
+		for _, m := range l.nodes[:1] {
+			s := m.driver.Status()
+			require.LessOrEqual(t, s.Head.Height-s.LIB.Height, uint64(2))
+			require.GreaterOrEqual(t, s.LIB.Height, uint64(20))
+			for _, b := range m.chain.finals() {
+				require.NotEqual(t, invalidRoot, b.Header.Root)
+			}
+		}
+		// The block that failed is not tried again, nor what is built on it.
+		bad := firstBad(l.nodes[1])
+		require.NotNil(t, bad)
+		require.ErrorIs(t, l.nodes[0].driver.AddBlock(context.Background(), bad), ErrKnown)
+	})
+}
+
+// firstBad is a block of the member that the first node found invalid.
+func firstBad(m *member) *block.Block {
+	m.chain.mu.Lock()
+	defer m.chain.mu.Unlock()
+	for h, b := range m.chain.built {
+		if m.lab.nodes[0].driver.failed.Contains(h) {
+			return b
+		}
+	}
+	return nil
+}
+
+func TestHeadersThatAreRefused(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(9)
+		for _, m := range l.nodes {
+			m.kill()
+		}
+		m := l.observer()
+		m.start(nil)
+		from := l.nodes[0].chain
+		blocks := append(from.finals(), must(from.Reversible())...)
+		tip := blocks[len(blocks)-1]
+		for _, b := range blocks[:len(blocks)-1] {
+			if err := m.driver.AddBlock(m.ctx, b); err != nil {
+				require.ErrorIs(t, err, ErrKnown)
+			}
+		}
+		d := m.driver
+		check := func(want error, says string, change func(b *block.Block)) {
+			t.Helper()
+			h, r := *tip.Header, *tip.Record
+			b := &block.Block{SealedHeader: &block.SealedHeader{Header: &h, Record: &r, Seal: tip.Seal}}
+			change(b)
+			err := d.CheckHeader(b.SealedHeader)
+			require.ErrorIs(t, err, want)
+			require.ErrorContains(t, err, says)
+			if !errors.Is(err, ErrKnown) {
+				require.ErrorIs(t, d.AddBlock(m.ctx, b), want)
+			}
+		}
+		by := func(a common.Address) *signer.Local { return l.signers[l.schedule.Index(a)] }
+		record := func(b *block.Block, change func(r *block.Record)) {
+			change(b.Record)
+			x := b.Record.Hash()
+			b.Header.Extra = x[:]
+			b.Header.Time = l.params.HeaderTime(b.Record.Slot)
+		}
+		reseal := func(b *block.Block, s *signer.Local) { b.Seal = sealBy(b, s).Seal }
+
+		check(ErrInvalid, "seal", func(b *block.Block) { b.Seal[3] ^= 1 })
+		check(ErrInvalid, "seal", func(b *block.Block) { b.Seal = [block.SealLength]byte{} })
+		check(ErrInvalid, "sealed by", func(b *block.Block) {
+			reseal(b, l.signers[(l.schedule.Index(tip.Header.Coinbase)+1)%4])
+		})
+		check(ErrInvalid, "belongs to", func(b *block.Block) {
+			other := l.signers[(l.schedule.Index(tip.Header.Coinbase)+1)%4]
+			b.Header.Coinbase = other.Account()
+			reseal(b, other)
+		})
+		check(ErrFuture, "", func(b *block.Block) {
+			record(b, func(r *block.Record) { r.Slot += 8 * l.params.TurnSlots }) // the same producer's, two rounds on
+			reseal(b, by(tip.Header.Coinbase))
+		})
+		check(ErrUnknownParent, "", func(b *block.Block) {
+			b.Header.ParentHash = common.Hash{1}
+			reseal(b, by(tip.Header.Coinbase))
+		})
+		check(ErrInvalid, "consensus record", func(b *block.Block) { b.Record.BodyDigest[0] ^= 1 })
+		check(ErrInvalid, "extra data", func(b *block.Block) { b.Header.Extra = append(b.Header.Extra, 0) })
+		check(ErrInvalid, "time", func(b *block.Block) { b.Header.Time++ })
+		check(ErrInvalid, "gas limit", func(b *block.Block) { b.Header.GasLimit++ })
+		require.NotNil(t, tip.Record.FC)
+		check(ErrInvalid, "aggregate", func(b *block.Block) {
+			c := *tip.Record.FC
+			c.Aggregate[95] ^= 1
+			record(b, func(r *block.Record) { r.FC = &c })
+			reseal(b, by(tip.Header.Coinbase))
+		})
+		bad := *tip
+		bad.Transactions, bad.Senders = nil, []common.Address{{1}}
+		require.ErrorIs(t, d.AddBlock(m.ctx, &bad), ErrInvalid, "a body that does not fit the digest")
+
+		require.NoError(t, d.CheckHeader(tip.SealedHeader))
+		require.NoError(t, d.AddBlock(m.ctx, tip))
+		require.ErrorIs(t, d.AddBlock(m.ctx, tip), ErrKnown)
+		require.ErrorIs(t, d.CheckHeader(tip.SealedHeader), ErrKnown)
+	})
+}
+
+func must[T any](x T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return x
+}
+
+// A header seen twice costs one seal check, a certificate in two headers one pairing.
+func TestSignaturesAreVerifiedOnce(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(9)
+		for _, m := range l.nodes {
+			m.kill()
+		}
+		m := l.observer()
+		m.start(nil)
+		blocks := l.nodes[0].chain.finals()
+		certs := make(map[common.Hash]bool)
+		for _, b := range blocks {
+			for range 3 {
+				require.NoError(t, m.driver.CheckHeader(b.SealedHeader))
+			}
+			require.NoError(t, m.driver.AddBlock(m.ctx, b))
+			for _, c := range []*block.Certificate{b.Record.QC, b.Record.FC} {
+				if c != nil {
+					certs[certificateKey(c, nil)] = true
+				}
+			}
+		}
+		require.Equal(t, len(blocks), count(m.driver.m.seals))
+		require.Equal(t, len(certs), count(m.driver.m.aggregates))
+	})
+}
+
+func TestObserverFollowsAndSignsNothing(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		m := l.observer()
+		l.start()
+		l.slots(20)
+		s := m.driver.Status()
+		require.LessOrEqual(t, s.Head.Height-s.LIB.Height, uint64(2))
+		require.Empty(t, s.OwnVotes)
+		require.False(t, s.Silent)
+		require.NoDirExists(t, filepath.Join(l.dir, "4"))
+	})
+}
+
+func TestStoppedDriverAnswers(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(9)
+		m := l.nodes[0]
+		b := l.nodes[1].chain.get(m.driver.Status().Head.Hash)
+		m.kill()
+		require.ErrorIs(t, m.driver.AddBlock(context.Background(), b), ErrStopped)
+		require.ErrorIs(t, m.driver.CheckHeader(b.SealedHeader), ErrStopped)
+		require.NotZero(t, m.driver.Status().Head.Height)
+		require.Error(t, m.driver.Run(context.Background()))
+		require.NoError(t, m.driver.Close())
+	})
+}

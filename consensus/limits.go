@@ -1,0 +1,20 @@
+package consensus
+
+// Bounds on what peers can make the driver hold or do.
+const (
+	maxEntryBytes     = 64 << 10 // one payload of the vote log
+	maxVotesPerCall   = 1024     // AddVotes
+	maxRangeBlocks    = 1 << 14  // AddRange
+	maxHints          = 16       // certificates whose block is not known yet
+	uncertifiedLimit  = 512      // blocks of a range without certificate that are entered as reversible
+	cacheHeaders      = 8192     // headers whose seal and certificates were verified
+	cacheCertificates = 4096     // certificates whose aggregate was verified
+	cacheFailed       = 1024     // blocks that failed execution
+	cacheBadVotes     = 4096     // votes that failed verification
+	maxStatusVotes    = 64       // own votes in Status
+	queueCalls        = 256      // calls waiting for the machine's goroutine
+	queueFinalEvents  = 64       // per subscriber; the oldest is dropped for a slow one
+	compactLogBytes   = 256 << 10
+	suspectSlots      = 256 // a voter whose vote was bad has each vote verified for this long
+	minBuildShare     = 20  // a block whose parent came late still gets 1/20 of its slot
+)

@@ -1,0 +1,253 @@
+package consensus
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/bornode/bornode/internal/failpoint"
+)
+
+// The vote log on disk (docs/storage.md):
+//
+//	header   "BORVLOG1", 20 bytes account, 32 bytes genesis hash, u32 crc32c of those
+//	entry*   u32 length of payload, u32 crc32c of (length, payload), payload
+//
+// Integers are big-endian. Entries are only appended; a rewrite makes a new file and renames it over the old one.
+const (
+	voteLogName       = "votes.log"
+	voteLogLock       = "votes.lock"
+	voteLogMagic      = "BORVLOG1"
+	voteLogHeaderSize = len(voteLogMagic) + common.AddressLength + common.HashLength + 4
+	entryHeaderSize   = 8
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrLocked means that another process uses the same vote log.
+var ErrLocked = errors.New("vote log is in use by another process")
+
+// logState says what was found when the vote log was opened.
+type logState uint8
+
+const (
+	logGood    logState = iota // read to its end, a torn tail cut off
+	logMissing                 // there was none; a new one was made
+	logDamaged                 // entries in its middle are lost: what was signed is not fully known
+)
+
+// voteLog is the append-only file of everything this producer signed. It is used by one goroutine at a time.
+type voteLog struct {
+	dir, path string
+	header    []byte
+	f, lock   *os.File
+	size      int64
+	buf       []byte
+}
+
+// openVoteLog locks the directory, reads the log and cuts off a torn tail. The payloads are in the order written.
+// The marker opens a file made for want of one unless the key is new, and closes a damaged one: it stays there until
+// the driver takes it out, so that a second crash does not make the log look complete.
+func openVoteLog(dir string, account common.Address, genesis common.Hash, marker []byte, newKey bool) (l *voteLog, payloads [][]byte, st logState, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, 0, fmt.Errorf("make directory of the vote log: %w", err)
+	}
+	lock, err := lockFile(filepath.Join(dir, voteLogLock))
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	l = &voteLog{dir: dir, path: filepath.Join(dir, voteLogName), header: voteLogHeader(account, genesis), lock: lock}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.close())
+		}
+	}()
+	raw, err := os.ReadFile(l.path)
+	if errors.Is(err, os.ErrNotExist) {
+		if !newKey {
+			payloads = [][]byte{marker}
+		}
+		return l, payloads, logMissing, l.rewrite(payloads)
+	}
+	if err != nil {
+		return l, nil, 0, fmt.Errorf("read vote log: %w", err)
+	}
+	if err := checkVoteLogHeader(l.path, raw, account, genesis); err != nil {
+		return l, nil, 0, err
+	}
+	payloads, good := parseEntries(raw[voteLogHeaderSize:])
+	rest := raw[voteLogHeaderSize+good:]
+	if later := salvage(rest); len(later) > 0 {
+		payloads, st = append(append(payloads, later...), marker), logDamaged
+	}
+	if l.f, err = os.OpenFile(l.path, os.O_RDWR, 0o600); err != nil {
+		return l, nil, 0, fmt.Errorf("open vote log: %w", err)
+	}
+	l.size = int64(voteLogHeaderSize + good)
+	if st == logDamaged {
+		return l, payloads, st, l.rewrite(payloads)
+	}
+	if len(rest) > 0 {
+		if err := errors.Join(l.f.Truncate(l.size), l.f.Sync()); err != nil {
+			return l, nil, 0, fmt.Errorf("cut the torn tail of vote log %s: %w", l.path, err)
+		}
+	}
+	return l, payloads, st, nil
+}
+
+func voteLogHeader(account common.Address, genesis common.Hash) []byte {
+	b := append([]byte(voteLogMagic), account[:]...)
+	b = append(b, genesis[:]...)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+func checkVoteLogHeader(path string, raw []byte, account common.Address, genesis common.Hash) error {
+	want := voteLogHeader(account, genesis)
+	if len(raw) < voteLogHeaderSize {
+		return fmt.Errorf("vote log %s is cut short within its header: restore it, or move it away and start without it", path)
+	}
+	got := raw[:voteLogHeaderSize]
+	if bytes.Equal(got, want) {
+		return nil
+	}
+	sum := len(got) - 4
+	if !bytes.HasPrefix(got, []byte(voteLogMagic)) || binary.BigEndian.Uint32(got[sum:]) != crc32.Checksum(got[:sum], castagnoli) {
+		return fmt.Errorf("vote log %s has a damaged header: restore it, or move it away and start without it", path)
+	}
+	n := len(voteLogMagic)
+	return fmt.Errorf("vote log %s belongs to account %s on chain %x, this node signs for %s on chain %s: give each producer its own data directory",
+		path, common.BytesToAddress(got[n:n+common.AddressLength]), got[n+common.AddressLength:sum], common.BytesToAddress(want[n:n+common.AddressLength]), common.BytesToHash(want[n+common.AddressLength:sum]))
+}
+
+// appendEntry appends one framed payload to b.
+func appendEntry(b, payload []byte) []byte {
+	at := len(b)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(payload))) //nolint:gosec // ours, below maxEntryBytes
+	sum := crc32.Update(crc32.Checksum(b[at:at+4], castagnoli), castagnoli, payload)
+	b = binary.BigEndian.AppendUint32(b, sum)
+	return append(b, payload...)
+}
+
+// nextEntry reads the entry at the start of b, or reports false.
+func nextEntry(b []byte) (payload []byte, size int, ok bool) {
+	if len(b) < entryHeaderSize {
+		return nil, 0, false
+	}
+	n := int(binary.BigEndian.Uint32(b))
+	if n == 0 || n > maxEntryBytes || len(b) < entryHeaderSize+n {
+		return nil, 0, false
+	}
+	payload = b[entryHeaderSize : entryHeaderSize+n]
+	sum := crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, payload)
+	return payload, entryHeaderSize + n, binary.BigEndian.Uint32(b[4:]) == sum
+}
+
+// parseEntries reads entries until the first that is not whole; good is the count of bytes up to there.
+func parseEntries(b []byte) (payloads [][]byte, good int) {
+	for {
+		p, n, ok := nextEntry(b[good:])
+		if !ok {
+			return payloads, good
+		}
+		payloads, good = append(payloads, p), good+n
+	}
+}
+
+// salvage looks for whole entries behind a bad one. A write that was cut off leaves none; damage in the middle of the
+// file does, and what lies between is lost.
+func salvage(b []byte) (payloads [][]byte) {
+	for at := 0; at < len(b); {
+		if p, n, ok := nextEntry(b[at:]); ok {
+			payloads, at = append(payloads, p), at+n
+		} else {
+			at++
+		}
+	}
+	return payloads
+}
+
+// append makes the payloads durable: one write and one fsync for all. After an error the log must not be used again.
+func (l *voteLog) append(payloads [][]byte) error {
+	if len(payloads) == 0 {
+		return nil
+	}
+	l.buf = l.buf[:0]
+	for _, p := range payloads {
+		l.buf = appendEntry(l.buf, p)
+	}
+	failpoint.Hit("consensus-votelog-before")
+	n, err := l.f.WriteAt(l.buf, l.size)
+	if err == nil {
+		failpoint.Hit("consensus-votelog-written")
+		err = l.f.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("write vote log %s: %w", l.path, err)
+	}
+	l.size += int64(n)
+	failpoint.Hit("consensus-votelog-after")
+	return nil
+}
+
+// rewrite replaces the whole log by one that holds just these payloads: either the old file or the new one survives a
+// crash.
+func (l *voteLog) rewrite(payloads [][]byte) error {
+	b := bytes.Clone(l.header)
+	for _, p := range payloads {
+		b = appendEntry(b, p)
+	}
+	tmp := l.path + ".new"
+	f, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("rewrite vote log: %w", err)
+	}
+	failpoint.Hit("consensus-votelog-rewrite-before")
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		failpoint.Hit("consensus-votelog-rewrite-written")
+		err = os.Rename(tmp, l.path)
+	}
+	if err == nil {
+		failpoint.Hit("consensus-votelog-rewrite-renamed")
+		err = syncDir(l.dir)
+	}
+	if err != nil {
+		return fmt.Errorf("rewrite vote log %s: %w", l.path, errors.Join(err, f.Close()))
+	}
+	failpoint.Hit("consensus-votelog-rewrite-after")
+	if l.f != nil {
+		err = l.f.Close()
+	}
+	l.f, l.size = f, int64(len(b))
+	return err
+}
+
+// close releases the files and the lock.
+func (l *voteLog) close() error {
+	var err error
+	if l.f != nil {
+		err = l.f.Close()
+		l.f = nil
+	}
+	if l.lock != nil {
+		err = errors.Join(err, l.lock.Close())
+		l.lock = nil
+	}
+	return err
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,220 @@
+package consensus
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/dpos"
+	"github.com/bornode/bornode/internal/failpoint"
+)
+
+var (
+	logAccount = common.HexToAddress("0xaa")
+	logGenesis = common.HexToHash("0xbb")
+)
+
+func openLog(t *testing.T, dir string, newKey bool) (*voteLog, [][]byte, logState) {
+	t.Helper()
+	l, p, st, err := openVoteLog(dir, logAccount, logGenesis, lostMarker(), newKey)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.close() })
+	return l, p, st
+}
+
+func texts(payloads [][]byte) (out []string) {
+	for _, p := range payloads {
+		out = append(out, string(p))
+	}
+	return out
+}
+
+// fill makes a log with entries e0, e1, ... of different lengths, one write each.
+func fill(t *testing.T, dir string, n int) (want []string) {
+	t.Helper()
+	l, _, _ := openLog(t, dir, true)
+	for i := range n {
+		s := fmt.Sprintf("e%d%*d", i, i, i)
+		want = append(want, s)
+		require.NoError(t, l.append([][]byte{[]byte(s)}))
+	}
+	require.NoError(t, l.close())
+	return want
+}
+
+func TestVoteLogKeepsWhatWasAppended(t *testing.T) {
+	dir := t.TempDir()
+	want := fill(t, dir, 20)
+	l, got, st := openLog(t, dir, false)
+	require.Equal(t, logGood, st)
+	require.Equal(t, want, texts(got))
+	require.NoError(t, l.append([][]byte{[]byte("more"), []byte("again")}))
+	require.NoError(t, l.close())
+	_, got, _ = openLog(t, dir, false)
+	require.Equal(t, append(want, "more", "again"), texts(got))
+}
+
+func TestVoteLogCutsATornTailAnywhere(t *testing.T) {
+	dir := t.TempDir()
+	want := fill(t, dir, 4)
+	path := filepath.Join(dir, voteLogName)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	size := func(i int) int { return entryHeaderSize + len(want[i]) }
+	end := len(whole) - size(3)
+	for cut := end; cut < len(whole); cut++ {
+		for _, tail := range [][]byte{nil, make([]byte, 100)} { // a file that grew but was not written holds zeros
+			require.NoError(t, os.WriteFile(path, append(append([]byte(nil), whole[:cut]...), tail...), 0o600))
+			l, got, st := openLog(t, dir, false)
+			require.Equal(t, logGood, st, "cut at %d", cut)
+			require.Equal(t, want[:3], texts(got), "cut at %d", cut)
+			require.NoError(t, l.append([][]byte{[]byte("next")}))
+			require.NoError(t, l.close())
+			l, got, _ = openLog(t, dir, false)
+			require.Equal(t, append(append([]string(nil), want[:3]...), "next"), texts(got))
+			require.NoError(t, l.close())
+		}
+	}
+}
+
+func TestVoteLogDamagedInItsMiddleIsNotTrusted(t *testing.T) {
+	dir := t.TempDir()
+	want := fill(t, dir, 4)
+	path := filepath.Join(dir, voteLogName)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for at := voteLogHeaderSize; at < len(whole)-entryHeaderSize-len(want[3]); at++ {
+		b := append([]byte(nil), whole...)
+		b[at] ^= 0x40
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		l, got, st := openLog(t, dir, true)
+		require.Equal(t, logDamaged, st, "byte %d", at)
+		require.Contains(t, texts(got), want[3])
+		require.NoError(t, l.close())
+		_, _, st2 := func() (*voteLog, [][]byte, logState) {
+			l, got, st := openLog(t, dir, false)
+			require.NoError(t, l.close())
+			return l, got, st
+		}()
+		require.Equal(t, logGood, st2, "repaired once")
+		l, got, _ = openLog(t, dir, false)
+		require.Contains(t, texts(got), string(lostMarker()), "the mark stays until a floor is written")
+		require.NoError(t, l.close())
+	}
+}
+
+func TestVoteLogMissing(t *testing.T) {
+	dir := t.TempDir()
+	l, got, st := openLog(t, dir, false)
+	require.Equal(t, logMissing, st)
+	require.Equal(t, []string{string(lostMarker())}, texts(got))
+	require.NoError(t, l.close())
+	l, got, st = openLog(t, dir, true)
+	require.Equal(t, logGood, st)
+	require.Equal(t, []string{string(lostMarker())}, texts(got), "a second start, even with a new key, does not forget")
+	require.NoError(t, l.close())
+
+	_, got, st = openLog(t, t.TempDir(), true)
+	require.Equal(t, logMissing, st)
+	require.Empty(t, got)
+}
+
+func TestVoteLogIsOpenedOnce(t *testing.T) {
+	dir := t.TempDir()
+	l, _, _ := openLog(t, dir, true)
+	_, _, _, err := openVoteLog(dir, logAccount, logGenesis, lostMarker(), true)
+	require.ErrorIs(t, err, ErrLocked)
+	require.NoError(t, l.close())
+	openLog(t, dir, true)
+}
+
+func TestVoteLogOfAnother(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, 1)
+	_, _, _, err := openVoteLog(dir, common.HexToAddress("0xcc"), logGenesis, lostMarker(), true)
+	require.ErrorContains(t, err, "belongs to account")
+	path := filepath.Join(dir, voteLogName)
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, bad := range [][]byte{b[:10], append([]byte{b[0] ^ 1}, b[1:]...)} {
+		require.NoError(t, os.WriteFile(path, bad, 0o600))
+		_, _, _, err = openVoteLog(dir, logAccount, logGenesis, lostMarker(), true)
+		require.ErrorContains(t, err, "header")
+	}
+}
+
+// A crash at any step of a rewrite leaves the old or the new content.
+func TestVoteLogRewriteSurvivesACrash(t *testing.T) {
+	for _, c := range []struct {
+		at  string
+		old bool
+	}{
+		{"consensus-votelog-rewrite-before", true}, {"consensus-votelog-rewrite-written", true},
+		{"consensus-votelog-rewrite-renamed", false}, {"consensus-votelog-rewrite-after", false},
+	} {
+		t.Run(c.at, func(t *testing.T) {
+			dir := t.TempDir()
+			want := fill(t, dir, 3)
+			l, _, _ := openLog(t, dir, false)
+			disarm := failpoint.Arm(c.at, 1, func() { panic("crash") })
+			defer disarm()
+			require.PanicsWithValue(t, "crash", func() { _ = l.rewrite([][]byte{[]byte("new")}) })
+			require.NoError(t, l.close())
+			l, got, st := openLog(t, dir, false)
+			require.Equal(t, logGood, st)
+			if c.old {
+				require.Equal(t, want, texts(got))
+			} else {
+				require.Equal(t, []string{"new"}, texts(got))
+			}
+			require.NoError(t, l.append([][]byte{[]byte("next")}))
+		})
+	}
+}
+
+func FuzzVoteLogEntries(f *testing.F) {
+	f.Add(appendEntry(appendEntry(nil, []byte("a")), []byte("bcd")))
+	f.Add([]byte{0, 0, 0, 1, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, good := parseEntries(b)
+		var again []byte
+		for _, x := range p {
+			again = appendEntry(again, x)
+		}
+		require.Equal(t, string(b[:good]), string(again))
+		salvage(b)
+		_, _, _ = decodePayloads(p)
+	})
+}
+
+func record(kind dpos.RecordKind, slot uint64) dpos.SignRecord {
+	r := dpos.SignRecord{Kind: kind, Slot: slot}
+	if kind == dpos.RecordPrevote || kind == dpos.RecordPrecommit {
+		r.Link = block.Link{Kind: block.VoteKind(kind - 1), Source: block.Point{Slot: slot - 1}, Target: block.Point{Slot: slot, Hash: common.Hash{byte(slot)}}}
+	}
+	return r
+}
+
+func TestRecordsOnDisk(t *testing.T) {
+	want := []dpos.SignRecord{record(dpos.RecordPrevote, 4), record(dpos.RecordProduced, 3)}
+	got, lost, err := decodePayloads([][]byte{encodeRecord(want[0]), encodeRecord(want[1])})
+	require.NoError(t, err)
+	require.False(t, lost)
+	require.Equal(t, want, got)
+
+	_, lost, err = decodePayloads([][]byte{encodeRecord(want[0]), lostMarker(), encodeRecord(want[1])})
+	require.NoError(t, err)
+	require.True(t, lost)
+	_, lost, err = decodePayloads([][]byte{lostMarker(), encodeRecord(record(dpos.RecordFloor, 9))})
+	require.NoError(t, err)
+	require.False(t, lost, "the machine's floor takes the mark's place")
+	_, _, err = decodePayloads([][]byte{{9}})
+	require.ErrorContains(t, err, "newer version")
+	_, _, err = decodePayloads([][]byte{{payloadRecord, 1, 2}})
+	require.Error(t, err)
+}

@@ -1,0 +1,249 @@
+package contracts
+
+import (
+	"math/big"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+)
+
+// ask proposes and returns the proposal's number.
+func (w *world) ask(o common.Address, data []byte, err error) (uint64, error) {
+	w.t.Helper()
+	require.NoError(w.t, err)
+	ret, err := w.call(o, MembersAddress, nil, data)
+	if err != nil {
+		return 0, err
+	}
+	id, err := mems.UnpackPropose(ret)
+	require.NoError(w.t, err)
+	return id.Uint64(), nil
+}
+
+func (w *world) approve(o operator, id uint64) error {
+	_, err := w.call(o.account, MembersAddress, nil, ApproveCall(common.BigToHash(new(big.Int).SetUint64(id))))
+	return err
+}
+
+func (w *world) read(data []byte) []byte {
+	w.t.Helper()
+	ret, err := w.call(common.Address{1}, MembersAddress, nil, data)
+	require.NoError(w.t, err)
+	return ret
+}
+
+func (w *world) nodes() []MemberEntry {
+	w.t.Helper()
+	list, err := DecodeMembers(w.read(MembersCallData()))
+	require.NoError(w.t, err)
+	return list
+}
+
+func (w *world) proposal(id uint64) ProposalOutput {
+	w.t.Helper()
+	p, err := mems.UnpackProposal(w.read(mems.PackProposal(new(big.Int).SetUint64(id))))
+	require.NoError(w.t, err)
+	return p
+}
+
+var admin = common.HexToAddress("0xad0001")
+
+// withAdmin is a network whose admin decides alone.
+func withAdmin(_ *ProducersGenesis, m *MembersGenesis) { m.Admin = admin }
+
+func TestQuorumDecides(t *testing.T) {
+	w := newWorld(t, 4, 1, nil)
+	before := w.nodes()
+	entry := MemberEntry{"12D3KooWNewcomer", common.HexToAddress("0x99"), RoleObserver}
+	data, err := AddMemberCall(entry.PeerID, entry.Account, entry.Roles)
+	_, perr := w.ask(w.ops[4].account, data, err)
+	require.ErrorContains(t, perr, "only a producer of the schedule or the admin")
+
+	id, perr := w.ask(w.ops[0].account, data, err)
+	require.NoError(t, perr)
+	require.ErrorContains(t, w.approve(w.ops[0], id), "approved before")
+	require.ErrorContains(t, w.approve(w.ops[4], id), "only a producer of the schedule approves")
+	require.ErrorContains(t, w.approve(w.ops[1], id+1), "no such proposal")
+	require.NoError(t, w.approve(w.ops[1], id))
+	require.Equal(t, before, w.nodes(), "two of four decide nothing")
+	p := w.proposal(id)
+	require.True(t, p.Open)
+	require.Equal(t, int64(2), p.Approvals.Int64())
+
+	require.NoError(t, w.approve(w.ops[2], id))
+	require.Equal(t, append(before, entry), w.nodes())
+	require.False(t, w.proposal(id).Open)
+	require.ErrorContains(t, w.approve(w.ops[3], id), "took effect before")
+}
+
+func TestProposalsExpire(t *testing.T) {
+	w := newWorld(t, 4, 0, nil)
+	data, err := RestrictSendersCall(true)
+	id, perr := w.ask(w.ops[0].account, data, err)
+	require.NoError(t, perr)
+	w.seconds += 3600
+	require.NoError(t, w.approve(w.ops[1], id))
+	w.seconds++
+	require.ErrorContains(t, w.approve(w.ops[2], id), "expired")
+	require.False(t, w.proposal(id).Open)
+}
+
+// Approvals of accounts that left the schedule do not count.
+func TestApprovalsFollowTheSchedule(t *testing.T) {
+	w := newWorld(t, 4, 1, nil)
+	data, err := RestrictSendersCall(true)
+	id, perr := w.ask(w.ops[3].account, data, err)
+	require.NoError(t, perr)
+	require.NoError(t, w.approve(w.ops[0], id))
+	w.standFor(w.ops[4], stake(500))
+	w.do(w.ops[4], prods.PackReportStandby())
+	require.Equal(t, []int{0, 1, 2, 4}, w.who(w.endEpoch()))
+	require.ErrorContains(t, w.approve(w.ops[3], id), "only a producer of the schedule")
+	require.Equal(t, int64(1), w.proposal(id).Approvals.Int64())
+	require.NoError(t, w.approve(w.ops[1], id))
+	require.False(t, w.proposal(id).P.Done)
+	require.NoError(t, w.approve(w.ops[4], id))
+	require.True(t, w.proposal(id).P.Done)
+}
+
+func TestAdminDecidesAlone(t *testing.T) {
+	w := newWorld(t, 4, 0, withAdmin)
+	data, err := AddMemberCall("peer", common.Address{}, RoleBroker)
+	_, perr := w.ask(admin, data, err)
+	require.NoError(t, perr)
+	require.Len(t, w.nodes(), 5)
+
+	data, err = SetAdminCall(common.Address{})
+	_, perr = w.ask(admin, data, err)
+	require.NoError(t, perr)
+	data, err = RemoveMemberCall("peer")
+	_, perr = w.ask(admin, data, err)
+	require.ErrorContains(t, perr, "only a producer of the schedule or the admin")
+}
+
+func TestNodes(t *testing.T) {
+	w := newWorld(t, 4, 1, withAdmin)
+	do := func(data []byte, err error) error {
+		_, perr := w.ask(admin, data, err)
+		return perr
+	}
+	a, b := common.HexToAddress("0xa"), common.HexToAddress("0xb")
+	require.NoError(t, do(AddMemberCall("p1", a, RoleProducer)))
+	require.NoError(t, do(AddMemberCall("p2", a, RoleProducer|RoleBroker)))
+	mayProduce := func(x common.Address) bool {
+		ok, err := mems.UnpackMayProduce(w.read(mems.PackMayProduce(x)))
+		require.NoError(t, err)
+		return ok
+	}
+	require.True(t, mayProduce(a))
+	require.NoError(t, do(RemoveMemberCall("p1")))
+	require.True(t, mayProduce(a), "one node is left")
+	require.NoError(t, do(AddMemberCall("p2", b, RoleProducer)), "a change")
+	require.False(t, mayProduce(a))
+	require.True(t, mayProduce(b))
+	list := w.nodes()
+	require.Equal(t, MemberEntry{"p2", b, RoleProducer}, list[len(list)-1])
+	require.NoError(t, do(AddMemberCall("p2", common.Address{}, RoleObserver)))
+	require.False(t, mayProduce(b))
+
+	first := w.nodes()[0]
+	require.NoError(t, do(RemoveMemberCall(first.PeerID)), "the last takes its place")
+	for _, n := range w.nodes() {
+		out, err := mems.UnpackNode(w.read(mems.PackNode([]byte(n.PeerID))))
+		require.NoError(t, err)
+		require.Equal(t, NodeOutput{n.Account, n.Roles}, out)
+	}
+	require.ErrorContains(t, do(RemoveMemberCall(first.PeerID)), "no such node")
+	require.ErrorContains(t, do(AddMemberCall("x", a, 0)), "roles are")
+	require.ErrorContains(t, do(AddMemberCall("x", a, 8)), "roles are")
+	require.ErrorContains(t, do(AddMemberCall("x", common.Address{}, RoleProducer)), "needs an account")
+	require.ErrorContains(t, do(propose(ProposeSetNode, "bytes,address,uint8", []byte{}, a, uint8(1))), "1 to 128 bytes")
+	require.ErrorContains(t, do(propose(77, "bool", true)), "no such kind")
+	_, err := AddMemberCall("", a, 1)
+	require.Error(t, err)
+}
+
+// Who loses his last producer node loses the candidacy.
+func TestRevocation(t *testing.T) {
+	w := newWorld(t, 5, 0, func(p *ProducersGenesis, m *MembersGenesis) { p.MinProducers, m.Admin = 3, admin })
+	data, err := RemoveMemberCall(w.nodes()[1].PeerID)
+	_, perr := w.ask(admin, data, err)
+	require.NoError(t, perr)
+	o := w.ops[1]
+	require.True(t, w.candidate(o).Resigned)
+	w.refused(o, prods.PackRejoin(), "producer role")
+	require.Equal(t, []int{0, 2, 3, 4}, w.who(w.endEpoch()))
+}
+
+func TestLists(t *testing.T) {
+	w := newWorld(t, 4, 0, withAdmin)
+	do := func(data []byte, err error) {
+		t.Helper()
+		_, perr := w.ask(admin, data, err)
+		require.NoError(t, perr)
+	}
+	listed, other, producer := common.HexToAddress("0x11"), common.HexToAddress("0x12"), w.ops[0].account
+	check := func(send, deploy map[common.Address]bool) {
+		t.Helper()
+		for a, want := range send {
+			ok, err := mems.UnpackMaySend(w.read(mems.PackMaySend(a)))
+			require.NoError(t, err)
+			require.Equal(t, want, ok)
+			require.Equal(t, want, MaySend(w.state, a), "Go reads it as the contract says")
+		}
+		for a, want := range deploy {
+			ok, err := mems.UnpackMayDeploy(w.read(mems.PackMayDeploy(a)))
+			require.NoError(t, err)
+			require.Equal(t, want, ok)
+			require.Equal(t, want, MayDeploy(w.state, a))
+		}
+	}
+	type who = map[common.Address]bool
+	check(who{listed: true, other: true, producer: true}, who{listed: true, other: true, producer: true})
+	do(AllowSenderCall(other, true))
+	do(AllowSenderCall(listed, true))
+	do(AllowSenderCall(listed, true))
+	do(RestrictSendersCall(true))
+	check(who{listed: true, other: true, common.HexToAddress("0x13"): false, producer: true, admin: true}, who{other: true})
+	do(AllowSenderCall(other, false))
+	do(AllowSenderCall(other, false))
+	check(who{listed: true, other: false}, who{other: true})
+	senders, err := mems.UnpackSenders(w.read(mems.PackSenders()))
+	require.NoError(t, err)
+	require.Equal(t, []common.Address{listed}, senders)
+
+	do(RestrictDeployersCall(true))
+	do(AllowDeployerCall(other, true))
+	check(who{listed: true, other: false}, who{other: true, listed: false, producer: false, admin: true})
+	r, err := mems.UnpackRestrictions(w.read(mems.PackRestrictions()))
+	require.NoError(t, err)
+	require.Equal(t, RestrictionsOutput{true, true}, r)
+	do(RestrictSendersCall(false))
+	do(AllowDeployerCall(other, false))
+	check(who{listed: true, other: true}, who{other: false})
+	deployers, err := mems.UnpackDeployers(w.read(mems.PackDeployers()))
+	require.NoError(t, err)
+	require.Empty(t, deployers)
+}
+
+func TestChanges(t *testing.T) {
+	w := newWorld(t, 4, 0, withAdmin)
+	w.height = 50
+	data, err := ParameterCall(50, "gas_limit", []byte{1})
+	_, perr := w.ask(admin, data, err)
+	require.ErrorContains(t, perr, "at a later block")
+	data, err = ParameterCall(51, "", []byte{1})
+	_, perr = w.ask(admin, data, err)
+	require.ErrorContains(t, perr, "no name")
+	data, err = ParameterCall(51, "gas_limit", []byte{1, 2})
+	_, perr = w.ask(admin, data, err)
+	require.NoError(t, perr)
+	digest := common.HexToHash("0xd1")
+	data, err = UpgradeCall(60, "next", digest)
+	_, perr = w.ask(admin, data, err)
+	require.NoError(t, perr)
+	got, err := mems.UnpackChanges(w.read(mems.PackChanges()))
+	require.NoError(t, err)
+	require.Equal(t, []MembersChange{{51, ProposeParameter, "gas_limit", []byte{1, 2}}, {60, ProposeUpgrade, "next", digest[:]}}, got)
+}

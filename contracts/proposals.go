@@ -1,0 +1,84 @@
+package contracts
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// Kinds of proposals to Members.
+const (
+	ProposeSetNode           uint8 = 1
+	ProposeRemoveNode        uint8 = 2
+	ProposeRestrictSenders   uint8 = 3
+	ProposeAllowSender       uint8 = 4
+	ProposeRestrictDeployers uint8 = 5
+	ProposeAllowDeployer     uint8 = 6
+	ProposeParameter         uint8 = 7
+	ProposeUpgrade           uint8 = 8
+	ProposeSetAdmin          uint8 = 9
+)
+
+// propose packs a proposal whose arguments have the given ABI types.
+func propose(kind uint8, types string, args ...any) ([]byte, error) {
+	data, err := packArguments(types, args...)
+	if err != nil {
+		return nil, fmt.Errorf("proposal of kind %d: %w", kind, err)
+	}
+	return NewMembers().PackPropose(kind, data), nil
+}
+
+func packArguments(types string, args ...any) ([]byte, error) {
+	var list abi.Arguments
+	for _, name := range strings.Split(types, ",") {
+		t, err := abi.NewType(name, "", nil)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, abi.Argument{Type: t})
+	}
+	return list.Pack(args...)
+}
+
+// RemoveMemberCall proposes that a node is no longer a member.
+func RemoveMemberCall(peerID string) ([]byte, error) {
+	return propose(ProposeRemoveNode, "bytes", []byte(peerID))
+}
+
+// RestrictSendersCall proposes that only listed accounts send transactions, or that all may again.
+func RestrictSendersCall(on bool) ([]byte, error) { return propose(ProposeRestrictSenders, "bool", on) }
+
+// AllowSenderCall proposes to list an account as a sender, or to take it off the list.
+func AllowSenderCall(account common.Address, allowed bool) ([]byte, error) {
+	return propose(ProposeAllowSender, "address,bool", account, allowed)
+}
+
+// RestrictDeployersCall proposes that only listed accounts deploy contracts, or that all may again.
+func RestrictDeployersCall(on bool) ([]byte, error) {
+	return propose(ProposeRestrictDeployers, "bool", on)
+}
+
+// AllowDeployerCall proposes to list an account as a deployer, or to take it off the list.
+func AllowDeployerCall(account common.Address, allowed bool) ([]byte, error) {
+	return propose(ProposeAllowDeployer, "address,bool", account, allowed)
+}
+
+// ParameterCall proposes a parameter's value from a height on.
+func ParameterCall(height uint64, name string, value []byte) ([]byte, error) {
+	return propose(ProposeParameter, "uint64,string,bytes", height, name, value)
+}
+
+// UpgradeCall proposes an upgrade, named by the digest of its description, from a height on.
+func UpgradeCall(height uint64, name string, digest common.Hash) ([]byte, error) {
+	return propose(ProposeUpgrade, "uint64,string,bytes32", height, name, digest)
+}
+
+// SetAdminCall proposes another admin; the zero account means none.
+func SetAdminCall(account common.Address) ([]byte, error) {
+	return propose(ProposeSetAdmin, "address", account)
+}
+
+// ApproveCall approves a proposal.
+func ApproveCall(id common.Hash) []byte { return NewMembers().PackApprove(id.Big()) }

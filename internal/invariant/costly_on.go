@@ -1,0 +1,6 @@
+//go:build invariants
+
+package invariant
+
+// Costly reports whether checks that cost more than a comparison run.
+const Costly = true

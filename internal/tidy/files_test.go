@@ -1,0 +1,81 @@
+package tidy
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const maxLines = 700
+
+var (
+	leftOver = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
+	skipped  = regexp.MustCompile(`\bt\.Sk` + `ip(f|Now)?\(`)
+	sleeping = regexp.MustCompile(`\btime\.Sle` + `ep\(`)
+)
+
+// files calls fn for every Go file of the tree that a person wrote.
+func files(t *testing.T, fn func(name string, text []byte)) {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	require.NoError(t, err)
+	root := strings.TrimSpace(string(out))
+	n := 0
+	require.NoError(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == "build" || strings.HasPrefix(d.Name(), ".") && path != root) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_gen.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		fn(rel, text)
+		n++
+		return nil
+	}))
+	require.NotZero(t, n)
+}
+
+func TestFilesAreShort(t *testing.T) {
+	files(t, func(name string, text []byte) {
+		if n := bytes.Count(text, []byte("\n")); n > maxLines {
+			t.Errorf("%s has %d lines, %d are allowed: split it where the subject changes", name, n, maxLines)
+		}
+	})
+}
+
+func TestNothingIsLeftOver(t *testing.T) {
+	files(t, func(name string, text []byte) {
+		if m := leftOver.Find(text); m != nil {
+			t.Errorf("%s holds the mark %q: finish it or say it in an issue", name, m)
+		}
+	})
+}
+
+func TestTestsNeitherSkipNorSleep(t *testing.T) {
+	files(t, func(name string, text []byte) {
+		if !strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		if m := skipped.Find(text); m != nil {
+			t.Errorf("%s skips (%s): a test runs or does not exist", name, m)
+		}
+		// Inside a synctest bubble time is virtual and sleeping is exact.
+		if sleeping.Match(text) && !bytes.Contains(text, []byte(`"testing/synctest"`)) {
+			t.Errorf("%s sleeps: wait for an event instead", name)
+		}
+	})
+}

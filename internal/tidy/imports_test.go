@@ -1,0 +1,115 @@
+package tidy
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/bornode/bornode"
+
+// level places every package (path below the module). A package may import lower levels, and of its own level only
+// what siblings names. An unknown package fails the test: give it its room first.
+var level = map[string]int{
+	"internal/invariant": 0, "internal/bls": 0, "internal/nearest": 0, "internal/failpoint": 0,
+	"internal/telemetry": 0, "internal/tidy": 0,
+	"block": 1, "contracts": 1, "genesis": 1, "consensus/dpos": 1,
+	"transport": 1,
+	"chain": 2, "txpool": 2, "blockstore": 2, "blockstore/faultfs": 2,
+	"transport/conformance": 2, "transport/link": 2, "transport/tcp": 2, "transport/mem": 2,
+	"consensus": 3, "consensus/signer": 3, "sync": 3, "rpc": 3,
+	"config": 4, "node": 4, "sim": 4,
+	"testnet": 5, "testnet/proxy": 5, "testnet/load": 5, "bench": 5, "cmd/bornode": 5,
+}
+
+// siblings lists the imports allowed within one level.
+var siblings = map[string][]string{
+	"genesis":               {"block", "contracts"},
+	"consensus/dpos":        {"block"},
+	"transport/conformance": {"transport/link"},
+	"transport/tcp":         {"transport/link"},
+	"transport/mem":         {"transport/link"},
+	"blockstore/faultfs":    {"blockstore"},
+	"consensus":             {"consensus/signer"},
+	"node":                  {"config"},
+	"testnet":               {"testnet/proxy", "testnet/load"},
+	"bench":                 {"testnet", "testnet/load"},
+	"cmd/bornode":           {"testnet", "testnet/load", "testnet/proxy", "bench"},
+}
+
+// forbidden are imports that their level would allow: the upper parts know the transport interface, never a
+// provider, and no storage package but through interfaces of their own.
+var forbidden = map[string][]string{
+	"consensus": {"transport/tcp", "transport/mem", "transport/link", "blockstore"},
+	"sync":      {"transport/tcp", "transport/mem", "transport/link", "blockstore", "chain"},
+	"rpc":       {"transport/tcp", "transport/mem", "transport/link", "blockstore"},
+	"chain":     {"transport", "blockstore"},
+	"txpool":    {"transport"},
+}
+
+type pkg struct {
+	ImportPath   string
+	Dir          string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports", module+"/...")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	var list []pkg
+	for dec.More() {
+		var p pkg
+		require.NoError(t, dec.Decode(&p))
+		if !strings.Contains(p.Dir, "node_modules") { // some npm packages carry Go code
+			list = append(list, p)
+		}
+	}
+	require.NotEmpty(t, list)
+	return list
+}
+
+func TestImportTable(t *testing.T) {
+	for _, p := range packages(t) {
+		from := strings.TrimPrefix(p.ImportPath, module+"/")
+		lf, ok := level[from]
+		require.True(t, ok, "package %s has no room in the import table: give it one in internal/tidy and ARCHITECTURE.md", from)
+		for _, imp := range p.Imports {
+			to, ours := strings.CutPrefix(imp, module+"/")
+			if !ours {
+				if strings.HasPrefix(imp, "github.com/spf13/viper") {
+					require.Equal(t, "config", from, "%s imports viper, which lives only in config", from)
+				}
+				continue
+			}
+			lt, ok := level[to]
+			require.True(t, ok, "%s imports unknown package %s", from, to)
+			require.False(t, slices.Contains(forbidden[from], to), "%s must not import %s: declare an interface and let node pass the value in", from, to)
+			if lt == lf {
+				require.True(t, slices.Contains(siblings[from], to) || lf == 0, "%s (level %d) imports its sibling %s", from, lf, to)
+			} else {
+				require.Less(t, lt, lf, "%s (level %d) imports %s (level %d) from below", from, lf, to, lt)
+			}
+		}
+	}
+}
+
+func TestEveryPackageHasItsDoc(t *testing.T) {
+	for _, p := range packages(t) {
+		if strings.Contains(p.ImportPath, "/cmd/") || len(p.Imports)+len(p.TestImports) == 0 && p.ImportPath == module {
+			continue
+		}
+		_, err := os.Stat(filepath.Join(p.Dir, "doc.go"))
+		require.NoError(t, err, "%s: say in doc.go what the package is for, who owns its state and what it does not do", p.ImportPath)
+	}
+}

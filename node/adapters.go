@@ -1,0 +1,79 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/consensus"
+	blocksync "github.com/bornode/bornode/sync"
+)
+
+// syncDriver is the consensus driver as package blocksync sees it.
+type syncDriver struct{ *consensus.Driver }
+
+func (d syncDriver) AddRange(ctx context.Context, blocks []*block.Block, mode blocksync.Mode) (blocksync.RangeResult, error) {
+	m := consensus.Full
+	if mode == blocksync.Certified {
+		m = consensus.Certified
+	}
+	r, err := d.Driver.AddRange(ctx, blocks, m)
+	return blocksync.RangeResult{Applied: r.Applied, Rest: r.Rest}, err
+}
+
+func (d syncDriver) Status() blocksync.DriverStatus {
+	s := d.Driver.Status()
+	return blocksync.DriverStatus{
+		Head: ref(s.Head), LIB: ref(s.LIB), Justified: s.Justified, QC: s.QC, FC: s.FC, OwnVotes: s.OwnVotes,
+	}
+}
+
+func ref(p consensus.Place) blocksync.Ref {
+	return blocksync.Ref{Height: p.Height, Slot: p.Slot, Hash: p.Hash}
+}
+
+// classify is the one table from errors to what they mean for the peer whose data caused them.
+func classify(err error) blocksync.Verdict {
+	switch {
+	case errors.Is(err, consensus.ErrKnown):
+		return blocksync.VerdictKnown
+	case errors.Is(err, consensus.ErrUnknownParent):
+		return blocksync.VerdictUnknownParent
+	case errors.Is(err, consensus.ErrFuture):
+		return blocksync.VerdictFuture
+	case errors.Is(err, consensus.ErrBelowLIB):
+		return blocksync.VerdictIrrelevant
+	case errors.Is(err, consensus.ErrInvalid), errors.Is(err, chain.ErrInvalidBody), errors.Is(err, block.ErrDecode):
+		return blocksync.VerdictInvalid
+	}
+	return blocksync.VerdictOverloaded
+}
+
+// corrupt tells blocksync which height to fetch again.
+func corrupt(err error) (uint64, bool) {
+	var c blockstore.ErrCorrupt
+	if errors.As(err, &c) {
+		return c.Height, true
+	}
+	return 0, false
+}
+
+// network is the driver's way to the peers; the sync manager, which needs the driver, is put in later.
+type network struct {
+	m atomic.Pointer[blocksync.Manager]
+}
+
+func (n *network) BroadcastBlock(b *block.Block, from string) {
+	if m := n.m.Load(); m != nil {
+		m.BroadcastBlock(b, from)
+	}
+}
+
+func (n *network) BroadcastVotes(vs []block.Vote) {
+	if m := n.m.Load(); m != nil {
+		m.BroadcastVotes(vs)
+	}
+}

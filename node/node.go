@@ -1,0 +1,238 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/config"
+	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/consensus/dpos"
+	"github.com/bornode/bornode/consensus/signer"
+	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/rpc"
+	blocksync "github.com/bornode/bornode/sync"
+	"github.com/bornode/bornode/transport"
+	"github.com/bornode/bornode/transport/tcp"
+	"github.com/bornode/bornode/txpool"
+)
+
+// Version of the programs.
+const Version = "0.2.0"
+
+// Node is one bornode. New opens it, Run runs it to its end; a Node runs once.
+type Node struct {
+	cfg     *config.Config
+	gen     *genesis.Genesis
+	log     *zap.Logger
+	reg     *prometheus.Registry
+	store   *blockstore.Store
+	chain   *chain.Chain
+	pool    *txpool.Pool
+	host    transport.Host
+	driver  *consensus.Driver
+	sync    *blocksync.Manager
+	rpc     *rpc.Server
+	members *members
+	closers []func() error // in order of opening
+}
+
+// New opens every part. On an error what was opened is closed again.
+func New(ctx context.Context, cfg *config.Config, log *zap.Logger, reg *prometheus.Registry) (*Node, error) {
+	n := &Node{cfg: cfg, log: log, reg: reg}
+	if err := n.open(ctx); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+func (n *Node) open(ctx context.Context) (err error) {
+	if n.gen, err = genesis.Load(n.cfg.Path(n.cfg.Genesis)); err != nil {
+		return err
+	}
+	if err := n.openStorage(ctx); err != nil {
+		return err
+	}
+	if err := n.openNetwork(); err != nil {
+		return err
+	}
+	if err := n.openConsensus(); err != nil {
+		return err
+	}
+	return n.openRPC()
+}
+
+func (n *Node) onClose(f func() error) { n.closers = append(n.closers, f) }
+
+// openStorage opens store, chain and pool.
+func (n *Node) openStorage(ctx context.Context) (err error) {
+	storeCfg := n.cfg.Store
+	storeCfg.Dir = n.cfg.Path(storeCfg.Dir)
+	if n.store, err = blockstore.Open(storeCfg, n.log.Named("store"), n.reg); err != nil {
+		return err
+	}
+	n.onClose(n.store.Close)
+	chainCfg := n.cfg.Chain
+	chainCfg.Dir = n.cfg.Path(chainCfg.Dir)
+	if n.chain, err = chain.Open(ctx, chainCfg, n.gen, n.store, n.log.Named("chain"), n.reg); err != nil {
+		return err
+	}
+	n.onClose(n.chain.Close)
+	poolCfg := n.cfg.Pool
+	poolCfg.Journal = n.cfg.Path(poolCfg.Journal)
+	if n.pool, err = txpool.New(poolCfg, n.chain, txpool.Deps{Log: n.log.Named("pool"), Registry: n.reg}); err != nil {
+		return err
+	}
+	n.onClose(n.pool.Close)
+	return nil
+}
+
+func (n *Node) openNetwork() (err error) {
+	path := n.cfg.Path(n.cfg.Keys.Identity)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	key, err := tcp.LoadOrCreateIdentity(path)
+	if err != nil {
+		return err
+	}
+	host, err := tcp.New(n.cfg.P2P.TCP, key, n.log.Named("tcp"), n.reg)
+	if err != nil {
+		return err
+	}
+	n.host = host
+	n.onClose(n.host.Close)
+	n.members = newMembers(n.gen, n.cfg.P2P.Peers, n.host.ID())
+	n.members.refresh(n.chain, true, n.log)
+	n.host.SetGate(n.members.Check)
+	return nil
+}
+
+func (n *Node) openConsensus() (err error) {
+	cfg := n.cfg.Consensus
+	cfg.Dir = n.cfg.Path(cfg.Dir)
+	net := new(network)
+	deps := consensus.Deps{
+		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Schedule: n.gen.Schedule(),
+		Chain: n.chain, Store: n.store, Network: net, Log: n.log.Named("consensus"), Registry: n.reg,
+		Txs: n.transactions,
+		OnEvidence: func(e dpos.Evidence) {
+			n.log.Warn("a producer broke a rule of consensus", zap.Stringer("producer", e.Guilty), zap.Uint64("slot", e.Slot), zap.Uint8("kind", uint8(e.Kind)))
+		},
+	}
+	if p := n.cfg.Path(n.cfg.Keys.Producer); p != "" {
+		s, err := signer.Load(p)
+		if err != nil {
+			return err
+		}
+		deps.Signer = s
+	}
+	if n.driver, err = consensus.Open(cfg, deps); err != nil {
+		return err
+	}
+	n.onClose(n.driver.Close)
+	identity := blocksync.Identity{Upgrades: n.gen.UpgradesDigest()}
+	if s := deps.Signer; s != nil {
+		identity.Account = s.Account()
+		identity.Sign = func(h common.Hash) ([]byte, error) {
+			sig, err := s.SignSeal(h)
+			return sig[:], err
+		}
+		identity.SignerStart = n.driver.Status().Started
+	}
+	n.sync, err = blocksync.New(n.cfg.Sync, blocksync.Deps{
+		Host: n.host, Driver: syncDriver{n.driver}, Blocks: n.store, Pool: n.pool, Members: n.members,
+		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Identity: identity,
+		Classify: classify, Corrupt: corrupt,
+		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
+		Log:          n.log.Named("sync"), Registry: n.reg,
+	})
+	net.m.Store(n.sync)
+	return err
+}
+
+// transactions orders the pool for a block on this parent.
+func (n *Node) transactions(parent common.Hash) chain.TxSource {
+	h := n.chain.HeaderByHash(parent)
+	if h == nil {
+		return nil
+	}
+	fee := h.BaseFee
+	if fee == nil {
+		fee = new(big.Int)
+	}
+	return n.pool.Source(fee)
+}
+
+func (n *Node) openRPC() (err error) {
+	cfg := n.cfg.RPC
+	cfg.IPCPath = n.cfg.Path(cfg.IPCPath)
+	n.rpc, err = rpc.New(cfg, rpc.Backend{
+		Chain: n.chain, Pool: n.pool, Consensus: rpcConsensus{n}, Sync: rpcSync{n}, Network: rpcNetwork{n}, Admin: rpcAdmin{n},
+		Version: "bornode/v" + Version,
+	}, n.log.Named("rpc"), n.reg)
+	if err != nil {
+		return err
+	}
+	n.onClose(n.rpc.Close)
+	return nil
+}
+
+// Run serves until ctx ends or a part fails, then closes everything. A nil error is an orderly end.
+func (n *Node) Run(ctx context.Context) error {
+	head := n.chain.CurrentHeader()
+	n.log.Info("bornode starts", zap.String("version", Version), zap.Uint64("chain_id", n.gen.Parameters().ChainID),
+		zap.Stringer("genesis", n.chain.Genesis().Hash()), zap.String("peer", string(n.host.ID())),
+		zap.Uint64("height", head.Number.Uint64()), zap.Uint64("final", n.chain.FinalHeader().Number.Uint64()),
+		zap.Strings("listen", n.host.Addrs()))
+	g, run := errgroup.WithContext(ctx)
+	g.Go(func() error { return part("consensus", n.driver.Run(run)) })
+	g.Go(func() error { return part("sync", n.sync.Run(run)) })
+	g.Go(func() error { return part("json-rpc", n.rpc.Run(run)) })
+	g.Go(func() error { n.watchHead(run); return nil })
+	g.Go(func() error { n.watchFinal(run); return nil })
+	g.Go(func() error { n.gossip(run); return nil })
+	for _, addr := range n.cfg.P2P.Peers {
+		if err := n.host.Dial(run, addr); err != nil {
+			n.log.Warn("peer of the configuration is not dialled", zap.String("address", addr), zap.Error(err))
+		}
+	}
+	err := g.Wait()
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		err = nil
+	}
+	err = errors.Join(err, n.close())
+	if err != nil {
+		n.log.Error("bornode ends after a failure", zap.Error(err))
+		return err
+	}
+	n.log.Info("bornode ends")
+	return nil
+}
+
+func part(name string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+func (n *Node) close() error {
+	var errs []error
+	for i := len(n.closers) - 1; i >= 0; i-- {
+		errs = append(errs, n.closers[i]())
+	}
+	n.closers = nil
+	return errors.Join(errs...)
+}

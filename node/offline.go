@@ -1,0 +1,144 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/config"
+	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/telemetry"
+)
+
+// feedBlocks is how many blocks are handed to the driver at once.
+const feedBlocks = 256
+
+// OpenStore opens the block store of a stopped node's folder, for export and fsck.
+func OpenStore(cfg *config.Config, log *zap.Logger) (*blockstore.Store, *genesis.Genesis, error) {
+	gen, err := genesis.Load(cfg.Path(cfg.Genesis))
+	if err != nil {
+		return nil, nil, err
+	}
+	sc := cfg.Store
+	sc.Dir = cfg.Path(sc.Dir)
+	s, err := blockstore.Open(sc, log, nil)
+	return s, gen, err
+}
+
+// Import checks, executes and stores the blocks of an export file in the folder of a stopped node, in the mode of
+// sync.mode. Blocks that the node has already are skipped, so an interrupted import is simply run again. It returns the
+// heights of LIB before and after.
+func Import(ctx context.Context, cfg *config.Config, file *blockstore.ImportReader, log *zap.Logger, progress func(height uint64)) (from, to uint64, err error) {
+	n := &Node{cfg: cfg, log: log, reg: telemetry.NewRegistry()}
+	defer func() { err = errors.Join(err, n.close()) }()
+	if n.gen, err = genesis.Load(cfg.Path(cfg.Genesis)); err != nil {
+		return 0, 0, err
+	}
+	if err := n.openStorage(ctx); err != nil {
+		return 0, 0, err
+	}
+	if file.Genesis() != n.chain.Genesis().Hash() {
+		return 0, 0, fmt.Errorf("the file holds blocks of the chain with genesis %s, this node is of %s", file.Genesis(), n.chain.Genesis().Hash())
+	}
+	cc := cfg.Consensus
+	cc.Dir = cfg.Path(cc.Dir)
+	driver, err := consensus.Open(cc, consensus.Deps{Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Schedule: n.gen.Schedule(),
+		Chain: n.chain, Store: n.store, Log: log})
+	if err != nil {
+		return 0, 0, err
+	}
+	n.onClose(driver.Close)
+	mode := consensus.Full
+	if cfg.Sync.Mode == "certified" {
+		mode = consensus.Certified
+	}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- driver.Run(running) }()
+	from = driver.Status().LIB.Height
+	err = Feed(ctx, driver, mode, from+1, file.Next, func() *block.Certificate { _, fc := file.Certificates(); return fc }, progress)
+	to = driver.Status().LIB.Height
+	stop()
+	return from, to, errors.Join(err, part("consensus", <-ended))
+}
+
+// Feed gives blocks to a running driver in order, those below the height first being skipped, until next returns
+// io.EOF. last, if not nil, is asked then for a certificate of the last block.
+func Feed(ctx context.Context, d *consensus.Driver, mode consensus.Mode, first uint64, next func() (*block.Block, error),
+	last func() *block.Certificate, progress func(height uint64),
+) error {
+	var waiting []*block.Block
+	flush := func() error {
+		if len(waiting) == 0 {
+			return nil
+		}
+		res, err := d.AddRange(ctx, waiting, mode)
+		if err != nil {
+			return err
+		}
+		if progress != nil {
+			progress(res.Applied)
+		}
+		waiting = append(waiting[:0:0], waiting[len(waiting)-res.Rest:]...)
+		return nil
+	}
+	decoded := decodeAhead(ctx, next)
+	for item := range decoded {
+		if errors.Is(item.err, io.EOF) {
+			break
+		}
+		if item.err != nil {
+			return item.err
+		}
+		if item.b.Number() < first {
+			continue
+		}
+		if waiting = append(waiting, item.b); len(waiting)%feedBlocks == 0 {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if last != nil {
+		if c := last(); c != nil {
+			if err := d.AddCertificate(c); err != nil && !errors.Is(err, consensus.ErrUnknownParent) && !errors.Is(err, consensus.ErrKnown) && !errors.Is(err, consensus.ErrBelowLIB) {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+type feedItem struct {
+	b   *block.Block
+	err error
+}
+
+// decodeAhead reads while the driver works.
+func decodeAhead(ctx context.Context, next func() (*block.Block, error)) <-chan feedItem {
+	ch := make(chan feedItem, 2*feedBlocks)
+	go func() {
+		defer close(ch)
+		for {
+			b, err := next()
+			select {
+			case ch <- feedItem{b, err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return ch
+}

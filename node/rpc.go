@@ -1,0 +1,67 @@
+package node
+
+import (
+	"context"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/rpc"
+	blocksync "github.com/bornode/bornode/sync"
+	"github.com/bornode/bornode/transport"
+)
+
+// The parts of a node as JSON-RPC shows them.
+type (
+	rpcConsensus struct{ n *Node }
+	rpcSync      struct{ n *Node }
+	rpcNetwork   struct{ n *Node }
+	rpcAdmin     struct{ n *Node }
+)
+
+func (c rpcConsensus) Schedule() (block.Schedule, error) { return c.n.driver.Schedule() }
+func (c rpcConsensus) Stalled() bool                     { return c.n.driver.Status().Stalled }
+
+func (s rpcSync) SyncStatus() rpc.SyncStatus {
+	x := s.n.sync.Status()
+	return rpc.SyncStatus{Syncing: x.State != blocksync.InSync, Mode: x.Mode.String(), State: x.State.String(), Start: x.Start, Current: x.Current, Target: x.Target}
+}
+
+func (w rpcNetwork) ID() string      { return string(w.n.host.ID()) }
+func (w rpcNetwork) Listening() bool { return len(w.n.host.Addrs()) > 0 }
+
+func (w rpcNetwork) Peers() []rpc.PeerInfo {
+	peers := w.n.sync.Peers()
+	out := make([]rpc.PeerInfo, len(peers))
+	for i, p := range peers {
+		out[i] = rpc.PeerInfo{
+			ID: string(p.ID), Address: p.Address, Provider: p.Provider, Incoming: p.Incoming, Height: p.Head.Height, LIB: p.LIB.Height,
+			RTTMicros: uint64(p.RTT.Microseconds()), //nolint:gosec // a round trip is not negative
+			Counters:  counters(p),
+		}
+	}
+	return out
+}
+
+// counters are what moved over a link since it came up.
+func counters(p blocksync.PeerInfo) map[string]uint64 {
+	c := map[string]uint64{
+		"blocksReceived": p.BlocksIn, "blocksSent": p.BlocksOut, "votesReceived": p.VotesIn, "votesSent": p.VotesOut,
+		"transactionsReceived": p.TransactionsIn, "transactionsSent": p.TransactionsOut,
+		"rangeBlocks": p.RangeBlocks, "rangeBytes": p.RangeBytes, "servedBlocks": p.Served, "servedBytes": p.ServedBytes,
+		"duplicates": p.Duplicates, "dropped": p.Dropped,
+		"framesSent": p.Transport.FramesSent, "framesReceived": p.Transport.FramesReceived, "framesResent": p.Transport.FramesResent,
+		"reconnects": p.Transport.Reconnects,
+	}
+	for _, l := range p.Transport.Lanes {
+		c["bytesReceived"] += l.BytesReceived
+		c["bytesSent"] += l.BytesSent
+	}
+	return c
+}
+
+func (a rpcAdmin) AddPeer(ctx context.Context, addr string) error { return a.n.host.Dial(ctx, addr) }
+
+func (a rpcAdmin) RemovePeer(_ context.Context, id string) error {
+	a.n.host.Forget(transport.PeerID(id))
+	a.n.host.Disconnect(transport.PeerID(id), "removed by the operator")
+	return nil
+}

@@ -1,0 +1,223 @@
+package rpc
+
+import (
+	"bytes"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core"
+	"github.com/ethereum/go-ethereum/core/state"
+	"github.com/ethereum/go-ethereum/core/tracing"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/params"
+	"github.com/holiman/uint256"
+)
+
+// callArgs is the transaction object of eth_call and its relatives.
+type callArgs struct {
+	From              *common.Address              `json:"from"`
+	To                *common.Address              `json:"to"`
+	Gas               *hexutil.Uint64              `json:"gas"`
+	GasPrice          *hexutil.Big                 `json:"gasPrice"`
+	MaxFeePerGas      *hexutil.Big                 `json:"maxFeePerGas"`
+	MaxPriorityFee    *hexutil.Big                 `json:"maxPriorityFeePerGas"`
+	Value             *hexutil.Big                 `json:"value"`
+	Nonce             *hexutil.Uint64              `json:"nonce"`
+	Data              *hexutil.Bytes               `json:"data"`
+	Input             *hexutil.Bytes               `json:"input"`
+	AccessList        *types.AccessList            `json:"accessList"`
+	ChainID           *hexutil.Big                 `json:"chainId"`
+	AuthorizationList []types.SetCodeAuthorization `json:"authorizationList"`
+	BlobHashes        []common.Hash                `json:"blobVersionedHashes"`
+}
+
+func (a *callArgs) from() common.Address {
+	if a.From == nil {
+		return common.Address{}
+	}
+	return *a.From
+}
+
+// input is the call data; input is the name of the specification, data the older one.
+func (a *callArgs) input() []byte {
+	if a.Input != nil {
+		return *a.Input
+	}
+	if a.Data != nil {
+		return *a.Data
+	}
+	return nil
+}
+
+func (a *callArgs) check(chainID *big.Int) error {
+	switch {
+	case a.Data != nil && a.Input != nil && !bytes.Equal(*a.Data, *a.Input):
+		return invalidParams(`both "data" and "input" are set and differ; set "input" alone`)
+	case a.GasPrice != nil && (a.MaxFeePerGas != nil || a.MaxPriorityFee != nil):
+		return invalidParams("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
+	case a.ChainID != nil && a.ChainID.ToInt().Cmp(chainID) != 0:
+		return invalidParams("chainId is %s, this chain's is %s", a.ChainID.ToInt(), chainID)
+	case len(a.BlobHashes) > 0:
+		return invalidParams("blob transactions are not accepted on this chain")
+	case a.To == nil && len(a.AuthorizationList) > 0:
+		return invalidParams("authorizationList needs a \"to\": a set-code transaction cannot create a contract")
+	case len(a.input()) > maxCallDataBytes:
+		return limitExceeded("input of %d bytes, %d are allowed", len(a.input()), maxCallDataBytes)
+	}
+	for name, v := range map[string]*hexutil.Big{"gasPrice": a.GasPrice, "maxFeePerGas": a.MaxFeePerGas, "maxPriorityFeePerGas": a.MaxPriorityFee, "value": a.Value} {
+		if v != nil && (v.ToInt().Sign() < 0 || v.ToInt().BitLen() > 256) {
+			return invalidParams("%s does not fit 256 bits", name)
+		}
+	}
+	return nil
+}
+
+// message is the call as the EVM takes it. Fees may stay 0: then the sender needs no funds for gas.
+func (a *callArgs) message(baseFee *big.Int, gas uint64) *core.Message {
+	m := &core.Message{
+		From: a.from(), To: a.To, Value: word(a.Value), GasLimit: gas, Data: a.input(), SetCodeAuthorizations: a.AuthorizationList,
+	}
+	if a.Nonce != nil {
+		m.Nonce = uint64(*a.Nonce)
+	}
+	if a.AccessList != nil {
+		m.AccessList = *a.AccessList
+	}
+	if a.GasPrice != nil {
+		p := word(a.GasPrice)
+		m.GasPrice, m.GasFeeCap, m.GasTipCap = p, p, p
+	} else {
+		m.GasFeeCap, m.GasTipCap, m.GasPrice = word(a.MaxFeePerGas), word(a.MaxPriorityFee), new(uint256.Int)
+		if !m.GasFeeCap.IsZero() || !m.GasTipCap.IsZero() {
+			base, _ := uint256.FromBig(baseFee)
+			if _, over := m.GasPrice.AddOverflow(m.GasTipCap, base); over || m.GasPrice.Gt(m.GasFeeCap) {
+				m.GasPrice = m.GasFeeCap
+			}
+		}
+	}
+	return m.SkipNonceCheck().SkipEOACheck().SkipGasLimitCapCheck()
+}
+
+func word(v *hexutil.Big) *uint256.Int {
+	if v == nil {
+		return new(uint256.Int)
+	}
+	return uint256.MustFromBig(v.ToInt()) // bounded by check
+}
+
+// accountOverride replaces parts of one account for one call.
+type accountOverride struct {
+	Nonce            *hexutil.Uint64             `json:"nonce"`
+	Code             *hexutil.Bytes              `json:"code"`
+	Balance          *hexutil.Big                `json:"balance"`
+	State            map[common.Hash]common.Hash `json:"state"`
+	StateDiff        map[common.Hash]common.Hash `json:"stateDiff"`
+	MovePrecompileTo *common.Address             `json:"movePrecompileToAddress"`
+}
+
+type stateOverride map[common.Address]accountOverride
+
+// apply changes the state of one call; accounts in the order of their addresses so that errors repeat.
+func (o stateOverride) apply(s *state.StateDB, precompiles vm.PrecompiledContracts) error {
+	if len(o) == 0 {
+		return nil
+	}
+	addrs := make([]common.Address, 0, len(o))
+	for a := range o {
+		addrs = append(addrs, a)
+	}
+	slices.SortFunc(addrs, common.Address.Cmp)
+	for _, addr := range addrs {
+		acc := o[addr]
+		if acc.State != nil && acc.StateDiff != nil {
+			return invalidParams("override of %s has both state and stateDiff", addr)
+		}
+		if to := acc.MovePrecompileTo; to != nil {
+			p, ok := precompiles[addr]
+			if !ok {
+				return invalidParams("override moves %s, which is no precompile", addr)
+			}
+			if _, taken := o[*to]; taken {
+				return invalidParams("override moves a precompile to %s, which is overridden too", to)
+			}
+			precompiles[*to] = p
+		}
+		delete(precompiles, addr)
+		if err := acc.apply(addr, s); err != nil {
+			return err
+		}
+	}
+	s.Finalise(params.Rules{})
+	return nil
+}
+
+func (acc *accountOverride) apply(addr common.Address, s *state.StateDB) error {
+	if acc.Nonce != nil {
+		s.SetNonce(addr, uint64(*acc.Nonce), tracing.NonceChangeUnspecified)
+	}
+	if acc.Code != nil {
+		s.SetCode(addr, *acc.Code, tracing.CodeChangeUnspecified)
+	}
+	if acc.Balance != nil {
+		v, over := uint256.FromBig(acc.Balance.ToInt())
+		if over || acc.Balance.ToInt().Sign() < 0 {
+			return invalidParams("balance override of %s does not fit 256 bits", addr)
+		}
+		s.SetBalance(addr, v, tracing.BalanceChangeUnspecified)
+	}
+	if acc.State != nil {
+		s.SetStorage(addr, acc.State)
+	}
+	for k, v := range acc.StateDiff {
+		s.SetState(addr, k, v)
+	}
+	return nil
+}
+
+// blockOverride replaces parts of the block context for one call.
+type blockOverride struct {
+	Number        *hexutil.Big    `json:"number"`
+	Time          *hexutil.Uint64 `json:"time"`
+	GasLimit      *hexutil.Uint64 `json:"gasLimit"`
+	FeeRecipient  *common.Address `json:"feeRecipient"`
+	PrevRandao    *common.Hash    `json:"prevRandao"`
+	BaseFeePerGas *hexutil.Big    `json:"baseFeePerGas"`
+	BlobBaseFee   *hexutil.Big    `json:"blobBaseFee"`
+}
+
+// header is the block's header with the overrides that the execution reads from headers.
+func (o *blockOverride) header(h *types.Header) (*types.Header, error) {
+	if o == nil {
+		return h, nil
+	}
+	c := types.CopyHeader(h)
+	if o.Number != nil {
+		if !o.Number.ToInt().IsUint64() {
+			return nil, invalidParams("block override number %s does not fit 64 bits", o.Number.ToInt())
+		}
+		c.Number = o.Number.ToInt()
+	}
+	if o.Time != nil {
+		c.Time = uint64(*o.Time)
+	}
+	if o.GasLimit != nil {
+		c.GasLimit = uint64(*o.GasLimit)
+	}
+	if o.FeeRecipient != nil {
+		c.Coinbase = *o.FeeRecipient
+	}
+	if o.PrevRandao != nil {
+		c.MixDigest = *o.PrevRandao
+	}
+	if o.BaseFeePerGas != nil {
+		if o.BaseFeePerGas.ToInt().BitLen() > 256 || o.BaseFeePerGas.ToInt().Sign() < 0 {
+			return nil, fmt.Errorf("block override baseFeePerGas does not fit 256 bits")
+		}
+		c.BaseFee = o.BaseFeePerGas.ToInt()
+	}
+	return c, nil
+}

@@ -1,0 +1,227 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/chain"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/consensus"
+	"github.com/ethereum/go-ethereum/core"
+	"github.com/ethereum/go-ethereum/core/state"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/event"
+	"github.com/ethereum/go-ethereum/params"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
+)
+
+// Headers, Blocks and States are what the methods read from the chain. All are called from many goroutines; what they
+// return is not changed by anybody. Unknown values are nil.
+type (
+	Headers interface {
+		CurrentHeader() *types.Header // executed head
+		SafeHeader() *types.Header    // newest justified block
+		FinalHeader() *types.Header   // last irreversible block
+		HeaderByNumber(n uint64) *types.Header
+		HeaderByHash(h common.Hash) *types.Header
+		CanonicalHash(n uint64) common.Hash
+	}
+	Blocks interface {
+		Sealed(h common.Hash) *block.SealedHeader
+		BlockByHash(h common.Hash) *block.Block
+		BlockByNumber(n uint64) *block.Block
+		Receipts(h common.Hash) (types.Receipts, error) // derived fields filled
+		Transaction(h common.Hash) (tx *types.Transaction, blockHash common.Hash, height, index uint64, ok bool)
+	}
+	States interface {
+		StateAt(h *types.Header) (*state.StateDB, error) // a fresh value that the caller owns
+		Config() *params.ChainConfig
+		Params() block.Parameters
+		Context() core.ChainContext
+	}
+	// Events are sent by one goroutine: what Reorg removed comes before the blocks that replace it.
+	Events interface {
+		SubscribeHead(ch chan<- chain.HeadEvent) event.Subscription
+		SubscribeReorg(ch chan<- chain.ReorgEvent) event.Subscription
+	}
+	// Chain is all of them: chain.Chain.
+	Chain interface {
+		Headers
+		Blocks
+		States
+		Events
+	}
+)
+
+// Pool is the transaction pool: txpool.Pool.
+type Pool interface {
+	Add(txs []*types.Transaction, local bool) []error
+	Get(h common.Hash) *types.Transaction
+	Nonce(a common.Address) uint64
+	Stats() (pending, queued int)
+	Content() (pending, queued map[common.Address][]*types.Transaction)
+	ContentFrom(a common.Address) (pending, queued []*types.Transaction)
+	Subscribe(ch chan<- types.Transactions) event.Subscription
+}
+
+// Consensus is what the methods show of the consensus driver.
+type Consensus interface {
+	// Schedule is who produces the children of the head.
+	Schedule() (block.Schedule, error)
+	// Stalled reports that blocks go on but finality does not (DESIGN §7.10).
+	Stalled() bool
+}
+
+// SyncStatus is how far the node is.
+type SyncStatus struct {
+	Syncing bool   `json:"syncing"`
+	Mode    string `json:"mode"`  // full, certified
+	State   string `json:"state"` // what it does now
+	Start   uint64 `json:"startingBlock"`
+	Current uint64 `json:"currentBlock"`
+	Target  uint64 `json:"highestBlock"`
+}
+
+// Sync tells how far the node is.
+type Sync interface{ SyncStatus() SyncStatus }
+
+// PeerInfo is one connected peer.
+type PeerInfo struct {
+	ID        string            `json:"id"`
+	Address   string            `json:"address"`
+	Provider  string            `json:"provider"` // tcp, shm, rdma, rdma-rxe
+	Reason    string            `json:"reason,omitempty"`
+	Incoming  bool              `json:"incoming"`
+	Height    uint64            `json:"height"`
+	LIB       uint64            `json:"lib"`
+	RTTMicros uint64            `json:"rttMicros"`
+	Counters  map[string]uint64 `json:"counters,omitempty"`
+}
+
+// Network is the peer-to-peer side.
+type Network interface {
+	ID() string
+	Listening() bool
+	Peers() []PeerInfo
+}
+
+// Admin changes the node; its methods are offered on the IPC socket alone.
+type Admin interface {
+	AddPeer(ctx context.Context, addr string) error
+	RemovePeer(ctx context.Context, id string) error
+}
+
+// Backend is what the server answers from. Chain and Pool are required, the others may be nil: their methods then say
+// that this node does not offer them.
+type Backend struct {
+	Chain     Chain
+	Pool      Pool
+	Consensus Consensus
+	Sync      Sync
+	Network   Network
+	Admin     Admin
+	Version   string // for web3_clientVersion, e.g. bornode/v1.0.0
+}
+
+// header resolves a block reference; nil without error if there is no such block.
+func (b *Backend) header(ref gethrpc.BlockNumberOrHash) (*types.Header, error) {
+	if n, ok := ref.Number(); ok {
+		return b.headerByNumber(n)
+	}
+	hash, ok := ref.Hash()
+	if !ok {
+		return nil, invalidParams("the block reference holds neither a number nor a hash")
+	}
+	h := b.Chain.HeaderByHash(hash)
+	if h != nil && ref.RequireCanonical && b.Chain.CanonicalHash(h.Number.Uint64()) != hash {
+		return nil, fmt.Errorf("block %s is not on the executed chain", hash)
+	}
+	return h, nil
+}
+
+// headerByNumber knows the tags: pending is the executed head, since there is no block between it and the pool.
+func (b *Backend) headerByNumber(n gethrpc.BlockNumber) (*types.Header, error) {
+	switch n {
+	case gethrpc.LatestBlockNumber, gethrpc.PendingBlockNumber:
+		return b.Chain.CurrentHeader(), nil
+	case gethrpc.SafeBlockNumber:
+		return b.Chain.SafeHeader(), nil
+	case gethrpc.FinalizedBlockNumber:
+		return b.Chain.FinalHeader(), nil
+	case gethrpc.EarliestBlockNumber:
+		return b.Chain.HeaderByNumber(0), nil
+	}
+	if n < 0 {
+		return nil, invalidParams("block number %d is negative", n)
+	}
+	return b.Chain.HeaderByNumber(uint64(n)), nil
+}
+
+// mustHeader is header, with an error if there is no such block.
+func (b *Backend) mustHeader(ref gethrpc.BlockNumberOrHash) (*types.Header, error) {
+	h, err := b.header(ref)
+	if err != nil {
+		return nil, err
+	}
+	if h == nil {
+		return nil, fmt.Errorf("header not found: this node has no block %s", ref.String())
+	}
+	return h, nil
+}
+
+// block resolves a block with its transactions; nil without error if there is none.
+func (b *Backend) block(ref gethrpc.BlockNumberOrHash) (*block.Block, error) {
+	h, err := b.header(ref)
+	if h == nil || err != nil {
+		return nil, err
+	}
+	if hash, ok := ref.Hash(); ok {
+		return b.Chain.BlockByHash(hash), nil
+	}
+	return b.Chain.BlockByHash(h.Hash()), nil
+}
+
+// state is the state after a block, with its header.
+func (b *Backend) state(ref *gethrpc.BlockNumberOrHash) (*state.StateDB, *types.Header, error) {
+	h, err := b.mustHeader(orLatest(ref))
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := b.Chain.StateAt(h)
+	if err != nil {
+		return nil, nil, fmt.Errorf("state of block %d is not available: %w", h.Number, err)
+	}
+	return s, h, nil
+}
+
+func orLatest(ref *gethrpc.BlockNumberOrHash) gethrpc.BlockNumberOrHash {
+	if ref == nil {
+		return gethrpc.BlockNumberOrHashWithNumber(gethrpc.LatestBlockNumber)
+	}
+	return *ref
+}
+
+func refNumber(ref *gethrpc.BlockNumberOrHash) (gethrpc.BlockNumber, bool) {
+	if ref == nil {
+		return 0, false
+	}
+	return ref.Number()
+}
+
+func byNumber(n gethrpc.BlockNumber) gethrpc.BlockNumberOrHash {
+	return gethrpc.BlockNumberOrHashWithNumber(n)
+}
+func byHash(h common.Hash) gethrpc.BlockNumberOrHash {
+	return gethrpc.BlockNumberOrHashWithHash(h, false)
+}
+
+// evmContext is the chain's context with the one thing go-ethereum asks an engine for outside verification.
+type evmContext struct{ core.ChainContext }
+
+func (evmContext) Engine() consensus.Engine { return coinbaseEngine{} }
+
+type coinbaseEngine struct{ consensus.Engine }
+
+// Author is the producer: every header names it.
+func (coinbaseEngine) Author(h *types.Header) (common.Address, error) { return h.Coinbase, nil }

@@ -1,0 +1,219 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core"
+	"github.com/ethereum/go-ethereum/core/state"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/eth/gasestimator"
+	"github.com/ethereum/go-ethereum/eth/tracers/logger"
+	"github.com/ethereum/go-ethereum/params"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
+)
+
+// estimateErrorRatio is how far an estimate may lie above the exact value: fewer executions for a little slack.
+const estimateErrorRatio = 0.015
+
+// Call executes a message on the state after a block and throws the result away.
+func (a *ethAPI) Call(ctx context.Context, args callArgs, ref *gethrpc.BlockNumberOrHash, accounts *stateOverride, blocks *blockOverride) (hexutil.Bytes, error) {
+	release, err := a.enterCall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	s, h, err := a.prepare(&args, ref, blocks)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
+	defer cancel()
+	res, err := a.execute(ctx, &args, s, h, accounts, blocks, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(res.Revert()) > 0 || errors.Is(res.Err, vm.ErrExecutionReverted) {
+		return nil, reverted(res.Revert())
+	}
+	return res.Return(), res.Err
+}
+
+// enterCall waits for one of the places for executions, but no longer than a call may take.
+func (s *service) enterCall(ctx context.Context) (func(), error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer cancel()
+	select {
+	case s.calls <- struct{}{}:
+		return func() { <-s.calls }, nil
+	case <-ctx.Done():
+		return nil, limitExceeded("the node executes %d calls already (rpc.calls); try again", cap(s.calls))
+	}
+}
+
+// prepare checks the arguments and finds the state and the header they run on.
+func (s *service) prepare(args *callArgs, ref *gethrpc.BlockNumberOrHash, blocks *blockOverride) (*state.StateDB, *types.Header, error) {
+	if err := args.check(s.back.Chain.Config().ChainID); err != nil {
+		return nil, nil, err
+	}
+	db, h, err := s.back.state(ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err = blocks.header(h)
+	return db, h, err
+}
+
+// execute runs the message. It changes db.
+func (s *service) execute(ctx context.Context, args *callArgs, db *state.StateDB, h *types.Header, accounts *stateOverride, blocks *blockOverride, tracer *logger.AccessListTracer) (*core.ExecutionResult, error) {
+	cfg := s.back.Chain.Config()
+	bc := core.NewEVMBlockContext(h, evmContext{s.back.Chain.Context()}, &h.Coinbase)
+	if blocks != nil && blocks.BlobBaseFee != nil {
+		bc.BlobBaseFee = blocks.BlobBaseFee.ToInt()
+	}
+	precompiles := vm.ActivePrecompiledContracts(cfg.Rules(bc.BlockNumber, true, bc.Time))
+	if accounts != nil {
+		if err := accounts.apply(db, precompiles); err != nil {
+			return nil, err
+		}
+	}
+	gas := s.cfg.GasCap
+	if args.Gas != nil && uint64(*args.Gas) < gas {
+		gas = uint64(*args.Gas)
+	}
+	msg := args.message(h.BaseFee, gas)
+	if msg.GasPrice.IsZero() {
+		bc.BaseFee = new(big.Int) // a call without fees must not fail for them
+	}
+	vcfg := vm.Config{NoBaseFee: true}
+	if tracer != nil {
+		vcfg.Tracer = tracer.Hooks()
+	}
+	evm := vm.NewEVM(bc, db, cfg, vcfg)
+	defer evm.Release()
+	evm.SetPrecompiles(precompiles)
+	stop := context.AfterFunc(ctx, evm.Cancel)
+	defer stop()
+	res, err := core.ApplyMessage(evm, msg, core.NewGasPool(gas))
+	if dbErr := db.Error(); dbErr != nil {
+		return nil, dbErr
+	}
+	if evm.Cancelled() {
+		return nil, &Error{Code: codeServer, Message: fmt.Sprintf("execution aborted (timeout = %s)", s.cfg.CallTimeout)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("err: %w (supplied gas %d)", err, msg.GasLimit)
+	}
+	return res, nil
+}
+
+// EstimateGas is the least gas with which the message succeeds, within 1.5 %.
+func (a *ethAPI) EstimateGas(ctx context.Context, args callArgs, ref *gethrpc.BlockNumberOrHash, accounts *stateOverride, blocks *blockOverride) (hexutil.Uint64, error) {
+	release, err := a.enterCall(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	db, h, err := a.prepare(&args, ref, blocks)
+	if err != nil {
+		return 0, err
+	}
+	if accounts != nil {
+		if err := accounts.apply(db, nil); err != nil {
+			return 0, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
+	defer cancel()
+	var limit uint64
+	if args.Gas != nil {
+		limit = uint64(*args.Gas)
+	}
+	if args.Nonce == nil {
+		n := hexutil.Uint64(db.GetNonce(args.from()))
+		args.Nonce = &n
+	}
+	gas, revert, err := gasestimator.Estimate(ctx, args.message(h.BaseFee, limit), &gasestimator.Options{
+		Config: a.back.Chain.Config(), Chain: evmContext{a.back.Chain.Context()}, Header: h, State: db, ErrorRatio: estimateErrorRatio,
+	}, a.cfg.GasCap)
+	if err != nil {
+		if errors.Is(err, vm.ErrExecutionReverted) {
+			return 0, reverted(revert)
+		}
+		return 0, err
+	}
+	return hexutil.Uint64(gas), nil
+}
+
+type accessListJSON struct {
+	AccessList *types.AccessList `json:"accessList"`
+	Error      string            `json:"error,omitempty"`
+	GasUsed    hexutil.Uint64    `json:"gasUsed"`
+}
+
+// CreateAccessList repeats the call with the list of what it touched until the list no longer grows.
+func (a *ethAPI) CreateAccessList(ctx context.Context, args callArgs, ref *gethrpc.BlockNumberOrHash, accounts *stateOverride) (*accessListJSON, error) {
+	release, err := a.enterCall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	db, h, err := a.prepare(&args, ref, nil)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
+	defer cancel()
+	if args.Nonce == nil {
+		n := hexutil.Uint64(db.GetNonce(args.from()))
+		args.Nonce = &n
+	}
+	skip := a.notListed(&args, h)
+	var list types.AccessList
+	if args.AccessList != nil {
+		list = *args.AccessList
+	}
+	prev := logger.NewAccessListTracer(list, skip)
+	for {
+		list = prev.AccessList()
+		args.AccessList = &list
+		tracer := logger.NewAccessListTracer(list, skip)
+		res, err := a.execute(ctx, &args, db.Copy(), h, accounts, nil, tracer)
+		if err != nil {
+			return nil, err
+		}
+		if tracer.Equal(prev) {
+			out := &accessListJSON{AccessList: &list, GasUsed: hexutil.Uint64(res.UsedGas)}
+			if res.Err != nil {
+				out.Error = res.Err.Error()
+			}
+			return out, nil
+		}
+		prev = tracer
+	}
+}
+
+// notListed are the addresses that are warm anyway: sender, receiver, precompiles, authorities.
+func (s *service) notListed(args *callArgs, h *types.Header) map[common.Address]struct{} {
+	to := crypto.CreateAddress(args.from(), uint64(*args.Nonce))
+	if args.To != nil {
+		to = *args.To
+	}
+	skip := map[common.Address]struct{}{args.from(): {}, to: {}}
+	var rules params.Rules = s.back.Chain.Config().Rules(h.Number, true, h.Time)
+	for _, p := range vm.ActivePrecompiles(rules) {
+		skip[p] = struct{}{}
+	}
+	for _, auth := range args.AuthorizationList {
+		if addr, err := auth.Authority(); err == nil {
+			skip[addr] = struct{}{}
+		}
+	}
+	return skip
+}

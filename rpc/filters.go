@@ -1,0 +1,172 @@
+package rpc
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/eth/filters"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
+)
+
+// filterTable holds the polled filters of all clients. A filter nobody polls is dropped after Config.FilterTimeout.
+type filterTable struct {
+	limit   int
+	timeout time.Duration
+	now     func() time.Time
+
+	mu      sync.Mutex
+	filters map[gethrpc.ID]*polledFilter
+}
+
+type polledFilter struct {
+	sub    *subscriber
+	query  *logQuery
+	full   bool
+	polled time.Time
+}
+
+func newFilterTable(limit int, timeout time.Duration) *filterTable {
+	return &filterTable{limit: limit, timeout: timeout, now: time.Now, filters: make(map[gethrpc.ID]*polledFilter)}
+}
+
+func (t *filterTable) add(f *polledFilter) (gethrpc.ID, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.filters) >= t.limit {
+		f.sub.close()
+		return "", limitExceeded("%d filters are in use, as many as this node allows; uninstall some with eth_uninstallFilter or subscribe over WebSocket", t.limit)
+	}
+	id := gethrpc.NewID()
+	f.polled = t.now()
+	t.filters[id] = f
+	return id, nil
+}
+
+func (t *filterTable) get(id gethrpc.ID) *polledFilter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.filters[id]
+	if f != nil {
+		f.polled = t.now()
+	}
+	return f
+}
+
+func (t *filterTable) remove(id gethrpc.ID) bool {
+	t.mu.Lock()
+	f, ok := t.filters[id]
+	delete(t.filters, id)
+	t.mu.Unlock()
+	if ok {
+		f.sub.close()
+	}
+	return ok
+}
+
+// expire drops the filters that were not polled for the time-out.
+func (t *filterTable) expire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, f := range t.filters {
+		if t.now().Sub(f.polled) > t.timeout {
+			delete(t.filters, id)
+			f.sub.close()
+		}
+	}
+}
+
+func (s *service) expireLoop() {
+	defer s.wg.Done()
+	t := time.NewTicker(max(s.cfg.FilterTimeout/4, time.Millisecond))
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			s.filters.expire()
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+var errNoFilter = &Error{Code: codeServer, Message: "filter not found: it was uninstalled, or not polled for too long"}
+
+func (a *ethAPI) NewFilter(c filters.FilterCriteria) (gethrpc.ID, error) {
+	q, err := newLogQuery(c)
+	if err != nil {
+		return "", err
+	}
+	return a.filters.add(&polledFilter{sub: a.hub.subscribe(kindLogs, q, maxFilterItems), query: q})
+}
+
+func (a *ethAPI) NewBlockFilter() (gethrpc.ID, error) {
+	return a.filters.add(&polledFilter{sub: a.hub.subscribe(kindHeads, nil, maxFilterItems)})
+}
+
+func (a *ethAPI) NewPendingTransactionFilter(full *bool) (gethrpc.ID, error) {
+	return a.filters.add(&polledFilter{sub: a.hub.subscribe(kindPending, nil, maxFilterItems), full: full != nil && *full})
+}
+
+func (a *ethAPI) UninstallFilter(id gethrpc.ID) bool { return a.filters.remove(id) }
+
+// GetFilterChanges is what happened since the last call. A filter that fell too far behind is dropped and says so.
+func (a *ethAPI) GetFilterChanges(id gethrpc.ID) (any, error) {
+	f := a.filters.get(id)
+	if f == nil {
+		return nil, errNoFilter
+	}
+	items, err := f.sub.take()
+	if err != nil {
+		a.filters.remove(id)
+		return nil, limitExceeded("filter dropped: more than %d changes were waiting; create a new one and poll more often", maxFilterItems)
+	}
+	switch {
+	case f.sub.kind == kindHeads:
+		out := make([]common.Hash, len(items))
+		for i, x := range items {
+			out[i] = x.(*headerJSON).Hash
+		}
+		return out, nil
+	case f.sub.kind == kindLogs:
+		out := make([]*types.Log, len(items))
+		for i, x := range items {
+			out[i] = x.(*types.Log)
+		}
+		return out, nil
+	}
+	out := make([]any, len(items))
+	for i, x := range items {
+		if out[i], err = a.pendingItem(x.(*types.Transaction), f.full); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *service) pendingItem(tx *types.Transaction, full bool) (any, error) {
+	if !full {
+		return tx.Hash(), nil
+	}
+	from, err := types.Sender(s.signer, tx)
+	return transactionOf(tx, from), err
+}
+
+// GetFilterLogs is all logs that the filter's query matches now.
+func (a *ethAPI) GetFilterLogs(ctx context.Context, id gethrpc.ID) ([]*types.Log, error) {
+	f := a.filters.get(id)
+	if f == nil || f.query == nil {
+		return nil, errNoFilter
+	}
+	return a.getLogs(ctx, f.query)
+}
+
+func (a *ethAPI) GetLogs(ctx context.Context, c filters.FilterCriteria) ([]*types.Log, error) {
+	q, err := newLogQuery(c)
+	if err != nil {
+		return nil, err
+	}
+	return a.getLogs(ctx, q)
+}

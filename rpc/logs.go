@@ -1,0 +1,336 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/lru"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/eth/filters"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
+)
+
+// logQuery is a checked log query. Topics match by position; an empty position matches everything.
+type logQuery struct {
+	block     *common.Hash
+	from, to  *gethrpc.BlockNumber
+	addresses []common.Address
+	topics    [][]common.Hash
+	hashes    []bloomBits // bloom bits of addresses and topics, computed once
+	positions [][]bloomBits
+}
+
+// bloomBits are the three bits that a value sets in a bloom.
+type bloomBits [3]uint16
+
+func bitsOf(v []byte) bloomBits {
+	var b types.Bloom
+	b.Add(v)
+	var out bloomBits
+	n := 0
+	for i, x := range b {
+		for bit := 0; x != 0; bit, x = bit+1, x>>1 {
+			if x&1 != 0 {
+				out[n] = uint16(i*8 + bit) //nolint:gosec // below 2,048
+				n++
+			}
+		}
+	}
+	for ; n < 3; n++ { // bits may coincide
+		out[n] = out[0]
+	}
+	return out
+}
+
+func (b bloomBits) in(bloom *types.Bloom) bool {
+	for _, x := range b {
+		if bloom[x/8]&(1<<(x%8)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func newLogQuery(c filters.FilterCriteria) (*logQuery, error) {
+	q := &logQuery{block: c.BlockHash, addresses: c.Addresses, topics: c.Topics}
+	if len(c.Addresses) > maxFilterAddresses {
+		return nil, limitExceeded("%d addresses in one query, %d are allowed", len(c.Addresses), maxFilterAddresses)
+	}
+	if len(c.Topics) > 4 {
+		return nil, invalidParams("%d topic positions, a log has at most 4", len(c.Topics))
+	}
+	for _, ts := range c.Topics {
+		if len(ts) > maxFilterTopics {
+			return nil, limitExceeded("%d alternatives for one topic, %d are allowed", len(ts), maxFilterTopics)
+		}
+	}
+	if c.FromBlock != nil {
+		n := gethrpc.BlockNumber(c.FromBlock.Int64())
+		q.from = &n
+	}
+	if c.ToBlock != nil {
+		n := gethrpc.BlockNumber(c.ToBlock.Int64())
+		q.to = &n
+	}
+	if q.from != nil && q.to != nil && *q.from >= 0 && *q.to >= 0 && *q.from > *q.to {
+		return nil, invalidParams("fromBlock %d lies above toBlock %d", *q.from, *q.to)
+	}
+	for _, a := range q.addresses {
+		q.hashes = append(q.hashes, bitsOf(a[:]))
+	}
+	for _, ts := range q.topics {
+		var p []bloomBits
+		for _, t := range ts {
+			p = append(p, bitsOf(t[:]))
+		}
+		q.positions = append(q.positions, p)
+	}
+	return q, nil
+}
+
+// covers reports whether a subscriber with this query wants logs of a block of this height.
+func (q *logQuery) covers(height uint64) bool {
+	return (q.from == nil || *q.from < 0 || height >= uint64(*q.from)) && (q.to == nil || *q.to < 0 || height <= uint64(*q.to))
+}
+
+func (q *logQuery) match(l *types.Log) bool {
+	if len(q.addresses) > 0 && !slices.Contains(q.addresses, l.Address) {
+		return false
+	}
+	if len(q.topics) > len(l.Topics) {
+		// A trailing empty position still asks for a topic there, as in every Ethereum client.
+		return false
+	}
+	for i, ts := range q.topics {
+		if len(ts) > 0 && !slices.Contains(ts, l.Topics[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// mayMatch is match for a whole block, from its bloom: false is certain.
+func (q *logQuery) mayMatch(b *types.Bloom) bool {
+	if *b == (types.Bloom{}) {
+		return false
+	}
+	any := func(alternatives []bloomBits) bool {
+		return len(alternatives) == 0 || slices.ContainsFunc(alternatives, func(x bloomBits) bool { return x.in(b) })
+	}
+	if !any(q.hashes) {
+		return false
+	}
+	for _, p := range q.positions {
+		if !any(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// bloomChunk holds the blooms of logChunkBlocks consecutive final blocks.
+type bloomChunk [logChunkBlocks]types.Bloom
+
+// logIndex finds logs from the blooms of headers; those of final blocks stay in memory, bounded.
+type logIndex struct {
+	chain  Chain
+	blooms *lru.Cache[uint64, *bloomChunk]
+}
+
+func newLogIndex(c Chain) *logIndex {
+	return &logIndex{chain: c, blooms: lru.NewCache[uint64, *bloomChunk](logCacheChunks)}
+}
+
+// getLogs answers a query within the server's limits.
+func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error) {
+	if q.block != nil {
+		h := s.back.Chain.HeaderByHash(*q.block)
+		if h == nil {
+			return nil, &Error{Code: codeServer, Message: fmt.Sprintf("unknown block: this node has no block %s", q.block)}
+		}
+		return s.index.logsIn(h, *q.block, q, nil)
+	}
+	from, to, err := s.logRange(q)
+	if err != nil || from > to {
+		return []*types.Log{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.LogTimeout)
+	defer cancel()
+	select {
+	case s.logQueries <- struct{}{}:
+		defer func() { <-s.logQueries }()
+	case <-ctx.Done():
+		return nil, limitExceeded("the node answers %d log queries already (rpc.log_queries); try again", cap(s.logQueries))
+	}
+	for {
+		top := s.back.Chain.CanonicalHash(to)
+		logs, err := s.index.search(ctx, q, from, to, s.cfg.LogCount, s.cfg.LogWorkers)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, limitExceeded("log query took longer than %s (rpc.log_timeout); ask for fewer blocks", s.cfg.LogTimeout)
+		}
+		if err != nil {
+			return nil, err
+		}
+		// If the last block is still the same, so are all below it: what was read is of one branch.
+		if s.back.Chain.CanonicalHash(to) == top {
+			return logs, nil
+		}
+		if h := s.back.Chain.CurrentHeader().Number.Uint64(); to > h {
+			to = max(h, from)
+		}
+	}
+}
+
+// logRange resolves the tags of a query; a range that ends above the head ends at the head.
+func (s *service) logRange(q *logQuery) (from, to uint64, err error) {
+	head := s.back.Chain.CurrentHeader().Number.Uint64()
+	resolve := func(n *gethrpc.BlockNumber) (uint64, error) {
+		if n == nil {
+			return head, nil
+		}
+		if *n >= 0 {
+			return uint64(*n), nil
+		}
+		h, err := s.back.headerByNumber(*n)
+		if err != nil || h == nil {
+			return 0, invalidParams("block %s is not known yet", n)
+		}
+		return h.Number.Uint64(), nil
+	}
+	if from, err = resolve(q.from); err != nil {
+		return 0, 0, err
+	}
+	if to, err = resolve(q.to); err != nil {
+		return 0, 0, err
+	}
+	if from > to && q.to != nil && q.from != nil {
+		return 0, 0, invalidParams("fromBlock %d lies above toBlock %d", from, to)
+	}
+	if to = min(to, head); from <= to && to-from >= s.cfg.LogRange {
+		return 0, 0, limitExceeded("query covers %d blocks, %d are allowed; ask for %d to %d first", to-from+1, s.cfg.LogRange, from, from+s.cfg.LogRange-1)
+	}
+	return from, to, nil
+}
+
+// search goes through the range in chunks, several at a time, and returns the logs in chain order.
+func (x *logIndex) search(ctx context.Context, q *logQuery, from, to uint64, limit, workers int) ([]*types.Log, error) {
+	first, last := from/logChunkBlocks, to/logChunkBlocks
+	found := make([][]*types.Log, last-first+1)
+	var (
+		next  atomic.Int64
+		total atomic.Int64
+		mu    sync.Mutex
+		fail  error
+		wg    sync.WaitGroup
+	)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	work := func() {
+		defer wg.Done()
+		for ctx.Err() == nil {
+			i := uint64(next.Add(1) - 1) //nolint:gosec // counts up from 0
+			if i >= uint64(len(found)) {
+				return
+			}
+			lo, hi := max(from, (first+i)*logChunkBlocks), min(to, (first+i+1)*logChunkBlocks-1)
+			logs, err := x.searchChunk(ctx, q, lo, hi)
+			if err == nil && total.Add(int64(len(logs))) > int64(limit) {
+				err = limitExceeded("query returned more than %d results; ask for fewer blocks, e.g. %d to %d", limit, from, max(from, hi-1))
+			}
+			if err != nil {
+				mu.Lock()
+				if fail == nil {
+					fail = err
+				}
+				mu.Unlock()
+				cancel()
+				return
+			}
+			found[i] = logs
+		}
+	}
+	for n := min(workers, len(found)); n > 0; n-- {
+		wg.Add(1)
+		go work()
+	}
+	wg.Wait()
+	if fail != nil {
+		return nil, fail
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out := make([]*types.Log, 0, total.Load())
+	for _, logs := range found {
+		out = append(out, logs...)
+	}
+	return out, nil
+}
+
+func (x *logIndex) searchChunk(ctx context.Context, q *logQuery, lo, hi uint64) ([]*types.Log, error) {
+	chunk := x.chunk(lo / logChunkBlocks)
+	var logs []*types.Log
+	for n := lo; n <= hi; n++ {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if chunk != nil && !q.mayMatch(&chunk[n%logChunkBlocks]) {
+			continue
+		}
+		h := x.chain.HeaderByNumber(n)
+		if h == nil {
+			return nil, &Error{Code: codeServer, Message: fmt.Sprintf("block %d is not available: its history was pruned or the chain changed; ask again", n)}
+		}
+		var err error
+		if logs, err = x.logsIn(h, h.Hash(), q, logs); err != nil {
+			return nil, err
+		}
+	}
+	return logs, nil
+}
+
+// chunk is the blooms of a chunk of final blocks, nil if not all of it is final or kept.
+func (x *logIndex) chunk(i uint64) *bloomChunk {
+	if c, ok := x.blooms.Get(i); ok {
+		return c
+	}
+	if final := x.chain.FinalHeader(); final == nil || final.Number.Uint64() < (i+1)*logChunkBlocks-1 {
+		return nil
+	}
+	c := new(bloomChunk)
+	for n := range c {
+		h := x.chain.HeaderByNumber(i*logChunkBlocks + uint64(n)) //nolint:gosec // an index
+		if h == nil {
+			return nil
+		}
+		c[n] = h.Bloom
+	}
+	x.blooms.Add(i, c)
+	return c
+}
+
+func (x *logIndex) logsIn(h *types.Header, hash common.Hash, q *logQuery, to []*types.Log) ([]*types.Log, error) {
+	if to == nil {
+		to = []*types.Log{}
+	}
+	if !q.mayMatch(&h.Bloom) {
+		return to, nil
+	}
+	rs, err := x.chain.Receipts(hash)
+	if err != nil {
+		return nil, &Error{Code: codeServer, Message: fmt.Sprintf("receipts of block %d are not available: %s", h.Number, err)}
+	}
+	for _, r := range rs {
+		for _, l := range r.Logs {
+			if q.match(l) {
+				to = append(to, l)
+			}
+		}
+	}
+	return to, nil
+}

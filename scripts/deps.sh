@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Installs what the tests need and is not there yet: Node.js with npm (the package manager's), and the JavaScript
+# clients and compiler named in the two package-lock.json files. Says what it does; does nothing when all is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+if ! command -v npm >/dev/null 2>&1; then
+  if ! command -v apt-get >/dev/null 2>&1; then
+    echo "deps: install Node.js 18 or newer with npm, then run this again" >&2
+    exit 1
+  fi
+  echo "deps: installing nodejs and npm with apt-get"
+  as_root apt-get update -qq
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nodejs npm >/dev/null
+fi
+
+# One folder each: contracts (the Solidity compiler) and testnet/clients (ethers, viem, cast).
+for dir in contracts testnet/clients; do
+  stamp="$dir/node_modules/.bornode-lock"
+  if [ -f "$stamp" ] && cmp -s "$stamp" "$dir/package-lock.json"; then
+    continue
+  fi
+  echo "deps: installing the npm packages of $dir"
+  for try in 1 2 3; do
+    if (cd "$dir" && npm ci --no-audit --no-fund --loglevel=error); then
+      cp "$dir/package-lock.json" "$stamp"
+      break
+    fi
+    [ "$try" = 3 ] && { echo "deps: npm ci failed in $dir; see above" >&2; exit 1; }
+    sleep $((try * 5))
+  done
+done

@@ -1,0 +1,23 @@
+package testnet
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// Describe prints what a person needs next: endpoints, accounts with money and the commands to go on with.
+func (n *Network) Describe(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(t, "network %d is up in %s, slots of %s; blocks are final on every node\n\n", n.ChainID, n.Dir, n.Slot())
+	fmt.Fprintln(t, "NODE\tROLE\tJSON-RPC\tWEBSOCKET\tMETRICS\tACCOUNT")
+	for _, x := range n.Nodes {
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\thttp://%s/metrics\t%s\n", x.Index, x.Role, x.HTTP, x.WS, x.Metrics, x.Account)
+	}
+	fmt.Fprintln(t, "\nFUNDED ACCOUNT\tPRIVATE KEY (of a test network: worth nothing)")
+	for _, a := range n.Accounts[:shownAccounts] {
+		fmt.Fprintf(t, "%s\t0x%s\n", a.Address, a.Key)
+	}
+	fmt.Fprintf(t, "\nnext: bornode testnet status|load|kill|restart|partition|heal|add|logs|down --dir %s\n", n.Dir)
+	return t.Flush()
+}

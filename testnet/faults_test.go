@@ -1,0 +1,129 @@
+package testnet
+
+import (
+	"context"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/rpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/testnet/load"
+	"github.com/bornode/bornode/testnet/proxy"
+)
+
+// loadInBackground offers transfers to some nodes; the returned function waits for the result.
+func loadInBackground(t *testing.T, n *Network, rate int, d time.Duration, nodes ...int) func() *load.Result {
+	t.Helper()
+	type outcome struct {
+		r   *load.Result
+		err error
+	}
+	ch := make(chan outcome, 1)
+	go func() {
+		r, err := n.Load(t.Context(), LoadOptions{Kind: load.Transfer, Rate: rate, Duration: d, Nodes: nodes, Follow: nodes[0], Drain: patience})
+		ch <- outcome{r, err}
+	}()
+	return func() *load.Result {
+		o := <-ch
+		require.NoError(t, o.err)
+		return o.r
+	}
+}
+
+// A producer killed under load: nothing a surviving node accepted is lost or doubled, finality goes on, and the killed
+// one comes back by itself.
+func TestOneProducerKilled(t *testing.T) {
+	n := upNetwork(t, nil)
+	result := loadInBackground(t, n, 50, 12*time.Second, 0, 1, 2)
+	s := until(t, n, 0, "some blocks under load", func(s Status) bool { return s.Final > 10 })
+	require.NoError(t, n.Kill(t.Context(), 3))
+	finalAbove(t, n, s.Head+10, 0, 1, 2)
+	require.NoError(t, n.Restart(t.Context(), 3))
+	r := result()
+	require.Zero(t, r.Refused, r.FirstError)
+	require.Zero(t, r.Missing)
+	require.Zero(t, r.Twice)
+	until(t, n, 3, "in sync again", func(s Status) bool { return s.Synced })
+	finalAbove(t, n, until(t, n, 0, "an answer", func(Status) bool { return true }).Final, 0, 1, 2, 3)
+	onChainOnce(t, n, 3, r.Hashes)
+	sameChain(t, n, 0, 1, 2, 3)
+}
+
+// Two of four killed: blocks go on, finality stops; restarted, finality catches up.
+func TestTwoProducersKilled(t *testing.T) {
+	n := upNetwork(t, nil)
+	finalAbove(t, n, 5, 0)
+	require.NoError(t, n.Kill(t.Context(), 2))
+	require.NoError(t, n.Kill(t.Context(), 3))
+	// What was on its way may still become final; after that the LIB must stand while the head moves.
+	stuck := until(t, n, 0, "head 10 above LIB", func(s Status) bool { return s.Head > s.Final+10 })
+	later := until(t, n, 0, "10 more blocks", func(s Status) bool { return s.Head > stuck.Head+10 })
+	require.Equal(t, stuck.Final, later.Final, "nothing may become final without a quorum")
+	require.NoError(t, n.Restart(t.Context(), 2))
+	require.NoError(t, n.Restart(t.Context(), 3))
+	finalAbove(t, n, later.Head, 0, 1, 2, 3)
+	sameChain(t, n, 0, 1, 2, 3)
+}
+
+// A 2/2 partition held past maxReversible: two branches, no conflicting LIB, calls are answered meanwhile; healed,
+// one branch and a moving LIB.
+func TestPartitionPastMaxReversible(t *testing.T) {
+	n := upNetwork(t, func(s *Spec) { s.MaxReversible = 60; s.Slot = 100 * time.Millisecond })
+	finalAbove(t, n, 5, 0, 1, 2, 3)
+	require.NoError(t, n.Partition(t.Context(), [][]int{{0, 1}, {2, 3}}, proxy.Rule{Mode: proxy.BlackHole}))
+	left := until(t, n, 0, "stalled past maxReversible", func(s Status) bool { return s.Head > s.Final+62 })
+	right := until(t, n, 2, "stalled past maxReversible", func(s Status) bool { return s.Head > s.Final+62 })
+	require.NotEqual(t, left.Hash, right.Hash)
+	if left.Final == right.Final {
+		require.Equal(t, left.LIB, right.LIB)
+	}
+	c := client(t, n, 0)
+	for _, at := range []rpc.BlockNumber{rpc.LatestBlockNumber, rpc.FinalizedBlockNumber} {
+		_, err := c.CallContract(t.Context(), ethereum.CallMsg{To: &common.Address{1}}, big.NewInt(int64(at)))
+		require.NoError(t, err)
+	}
+	require.NoError(t, n.Heal(t.Context()))
+	finalAbove(t, n, max(left.Head, right.Head), 0, 1, 2, 3)
+	sameChain(t, n, 0, 1, 2, 3)
+}
+
+// Other ways to lose a peer: half-open and reset connections, and delays longer than a slot.
+func TestHalfOpenResetAndDelayedPeers(t *testing.T) {
+	n := upNetwork(t, nil)
+	one := [][]int{{0, 1, 2}, {3}}
+	for _, rule := range []proxy.Rule{{Mode: proxy.HalfOpen}, {Mode: proxy.Reset}, {Mode: proxy.Pass, Delay: 300 * time.Millisecond}} {
+		require.NoError(t, n.Partition(t.Context(), one, rule))
+		s := until(t, n, 0, "an answer", func(Status) bool { return true })
+		finalAbove(t, n, s.Head+10, 0, 1, 2)
+		require.NoError(t, n.Heal(t.Context()))
+		s = until(t, n, 0, "an answer", func(Status) bool { return true })
+		finalAbove(t, n, s.Head+5, 0, 1, 2, 3)
+	}
+	sameChain(t, n, 0, 1, 2, 3)
+}
+
+// New nodes join under load, stay at the head, and agree on every state; certified mode recovers no senders below the
+// certificate.
+func TestJoinUnderLoad(t *testing.T) {
+	n := upNetwork(t, func(s *Spec) { s.Observers = 0 })
+	result := loadInBackground(t, n, 100, 15*time.Second, 0, 1)
+	until(t, n, 0, "a history", func(s Status) bool { return s.Final > 30 })
+	for _, mode := range []string{"certified", "full"} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		j, err := n.Add(ctx, AddOptions{SyncMode: mode})
+		cancel()
+		require.NoError(t, err)
+		require.Positive(t, j.Bytes)
+		require.Equal(t, "tcp", j.Provider)
+	}
+	r := result()
+	require.Zero(t, r.Missing)
+	s := until(t, n, 0, "an answer", func(Status) bool { return true })
+	finalAbove(t, n, s.Head, 0, 4, 5)
+	sameChain(t, n, 0, 4, 5)
+	onChainOnce(t, n, 4, r.Hashes)
+}

@@ -1,0 +1,213 @@
+package testnet
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/bornode/bornode/config"
+	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/node"
+)
+
+// testChainID is the chain id of local networks.
+const testChainID = 71_337
+
+// fundedEther is what each funded account starts with.
+const fundedEther = 1_000_000
+
+// makeKeys makes the keys of a node and notes their public parts.
+func makeKeys(x *Node) error {
+	keys, err := node.MakeKeys(x.Dir, x.Role == "producer", testChainID)
+	if err != nil {
+		return err
+	}
+	x.PeerID, x.Account = keys.PeerID, keys.Account
+	return nil
+}
+
+func newAccount() (Account, error) {
+	k, err := crypto.GenerateKey()
+	if err != nil {
+		return Account{}, err
+	}
+	return Account{Address: crypto.PubkeyToAddress(k.PublicKey), Key: hex.EncodeToString(crypto.FromECDSA(k))}, nil
+}
+
+// writeGenesis makes the network's accounts and its genesis file.
+func (n *Network) writeGenesis(spec Spec) error {
+	n.ChainID = testChainID
+	var err error
+	if n.Admin, err = newAccount(); err != nil {
+		return err
+	}
+	ether := new(big.Int).Mul(big.NewInt(fundedEther), big.NewInt(1e18))
+	o := genesis.Options{
+		ChainID: n.ChainID, GenesisTime: uint64(time.Now().Unix()), //nolint:gosec // now is after 1970
+		Slot: spec.Slot, TurnSlots: uint64(spec.Turn), EpochBlocks: uint64(spec.EpochBlocks), MaxReversible: uint64(spec.MaxReversible), //nolint:gosec // checked by genesis
+		Admin: n.Admin.Address, Alloc: map[common.Address]*big.Int{n.Admin.Address: ether},
+	}
+	for range fundedCount {
+		a, err := newAccount()
+		if err != nil {
+			return err
+		}
+		n.Accounts = append(n.Accounts, a)
+		o.Alloc[a.Address] = ether
+	}
+	for _, x := range n.Nodes {
+		role := genesis.RoleObserver
+		if x.Role == "producer" {
+			keys, err := node.MakeKeys(x.Dir, true, n.ChainID)
+			if err != nil {
+				return err
+			}
+			o.Producers = append(o.Producers, genesis.Producer{Account: keys.Account, BLSKey: [48]byte(keys.BLSKey), Proof: [96]byte(keys.Proof)})
+			o.Alloc[keys.Account] = ether
+			role = genesis.RoleProducer
+		}
+		o.Members = append(o.Members, genesis.Member{PeerID: x.PeerID, Account: x.Account, Roles: role})
+	}
+	g, err := genesis.New(o)
+	if err != nil {
+		return err
+	}
+	return g.Write(n.genesisFile())
+}
+
+// writeConfig writes bornode.toml of a node: addresses, keys, peers and the network's own settings.
+func (n *Network) writeConfig(x *Node) error {
+	c := config.Default()
+	c.Genesis = n.genesisFile()
+	c.Log.Format = "json"
+	c.Metrics.Listen, c.Metrics.Profile = x.Metrics, true
+	c.RPC.HTTPAddr, c.RPC.WSAddr = hostOf(x.HTTP), hostOf(x.WS)
+	c.RPC.Namespaces = append(c.RPC.Namespaces, "debug")
+	c.RPC.IPCPath = filepath.Join(x.Dir, "ipc")
+	if len(c.RPC.IPCPath) > 100 { // what a Unix socket's name may take
+		c.RPC.IPCPath = ""
+	}
+	if x.Role == "producer" {
+		c.Keys.Producer = node.ProducerFile
+		c.Consensus.NewKey = x.Process.PID == 0 // its first start
+	}
+	c.Sync.Mode = x.SyncMode
+	c.P2P.TCP.Listen = []string{multiaddr(x.P2P)}
+	c.P2P.TCP.Link.BackoffMax = time.Second // a healed partition is noticed soon
+	for _, y := range n.Nodes {
+		if y != x {
+			c.P2P.Peers = append(c.P2P.Peers, multiaddr(n.route(x.Index, y.Index))+"/p2p/"+y.PeerID)
+		}
+	}
+	for _, s := range n.Settings {
+		if err := config.Set(c, s); err != nil {
+			return err
+		}
+	}
+	return config.Write(filepath.Join(x.Dir, config.FileName), c, true)
+}
+
+func hostOf(url string) string {
+	for i := 0; i+2 < len(url); i++ {
+		if url[i:i+3] == "://" {
+			return url[i+3:]
+		}
+	}
+	return url
+}
+
+func multiaddr(hostPort string) string {
+	host, port, _ := net.SplitHostPort(hostPort)
+	return "/ip4/" + host + "/tcp/" + port
+}
+
+// admit makes a node a member by the network's admin, and returns when that is final.
+func (n *Network) admit(ctx context.Context, url string, x *Node) error {
+	c, err := ethclient.DialContext(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	data, err := setNodeCall(x.PeerID, x.Account, contracts.RoleObserver)
+	if err != nil {
+		return err
+	}
+	hash, err := sendCall(ctx, c, n.Admin, genesis.MembersAddress, data)
+	if err != nil {
+		return fmt.Errorf("testnet: admit node %d: %w", x.Index, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	err = poll(ctx, func() (bool, error) {
+		r, err := c.TransactionReceipt(ctx, hash)
+		if err != nil {
+			return false, nil //nolint:nilerr // not included yet
+		}
+		if r.Status != types.ReceiptStatusSuccessful {
+			return false, fmt.Errorf("testnet: admitting node %d was reverted (transaction %s)", x.Index, hash)
+		}
+		f, err := c.HeaderByNumber(ctx, big.NewInt(int64(rpc.FinalizedBlockNumber)))
+		return err == nil && f.Number.Cmp(r.BlockNumber) >= 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("testnet: node %d is not a member yet: %w", x.Index, err)
+	}
+	return nil
+}
+
+// setNodeCall is the admin's proposal, in effect at once, that makes a node a member.
+func setNodeCall(peerID string, account common.Address, roles uint8) ([]byte, error) {
+	var args abi.Arguments
+	for _, name := range []string{"bytes", "address", "uint8"} {
+		t, err := abi.NewType(name, "", nil)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, abi.Argument{Type: t})
+	}
+	m := contracts.NewMembers()
+	data, err := args.Pack([]byte(peerID), account, roles)
+	if err != nil {
+		return nil, err
+	}
+	return m.PackPropose(setNode, data), nil
+}
+
+// setNode is Members.SET_NODE.
+const setNode = 1
+
+// sendCall sends a transaction that calls a contract and returns its hash.
+func sendCall(ctx context.Context, c *ethclient.Client, from Account, to common.Address, data hexutil.Bytes) (common.Hash, error) {
+	chainID, err := c.ChainID(ctx)
+	if err != nil {
+		return common.Hash{}, err
+	}
+	nonce, err := c.PendingNonceAt(ctx, from.Address)
+	if err != nil {
+		return common.Hash{}, err
+	}
+	price, err := c.SuggestGasPrice(ctx)
+	if err != nil {
+		return common.Hash{}, err
+	}
+	tx, err := types.SignNewTx(from.Private(), types.LatestSignerForChainID(chainID), &types.LegacyTx{
+		Nonce: nonce, GasPrice: price, Gas: 2_000_000, To: &to, Data: data,
+	})
+	if err != nil {
+		return common.Hash{}, err
+	}
+	return tx.Hash(), c.SendTransaction(ctx, tx)
+}

@@ -1,0 +1,147 @@
+package testnet
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/stretchr/testify/require"
+)
+
+// binary is the program under test, built once for the package.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "bornode-testnet")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "bornode")
+	build := exec.Command("go", "build", "-o", binary, "../cmd/bornode")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// long reports whether the long forms of tests are wanted.
+func long() bool { return os.Getenv("BORNODE_LONG") != "" }
+
+// patience bounds every wait in these tests; it only ends a test that has failed already.
+const patience = 3 * time.Minute
+
+func upNetwork(t *testing.T, change func(*Spec)) *Network {
+	t.Helper()
+	s := DefaultSpec()
+	s.Dir, s.Binary, s.BasePort = t.TempDir(), binary, 0
+	s.Slot = 200 * time.Millisecond
+	if change != nil {
+		change(&s)
+	}
+	n, err := Up(t.Context(), s)
+	if err != nil {
+		for i := range s.Producers + s.Observers {
+			t.Logf("node %d:\n%s", i, lastLines(filepath.Join(s.Dir, fmt.Sprint("node", i), "bornode.log"), 20))
+		}
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			_ = PrintStatus(os.Stderr, n.Status(context.Background()))
+			for _, x := range n.Nodes {
+				t.Logf("node %d:\n%s", x.Index, lastLines(x.LogFile(), 40))
+			}
+		}
+		require.NoError(t, n.Down(context.Background()))
+		for _, x := range n.Nodes {
+			log, err := os.ReadFile(x.LogFile())
+			require.NoError(t, err)
+			require.NotContains(t, string(log), "panic:", "node %d", x.Index)
+		}
+	})
+	return n
+}
+
+// until waits for a status of a node.
+func until(t *testing.T, n *Network, node int, what string, ok func(Status) bool) Status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	s, err := n.await(ctx, n.Nodes[node], ok)
+	require.NoError(t, err, "waiting for node %d: %s", node, what)
+	return s
+}
+
+// finalAbove waits until the LIB of all the nodes is above a height.
+func finalAbove(t *testing.T, n *Network, height uint64, nodes ...int) {
+	t.Helper()
+	for _, i := range nodes {
+		until(t, n, i, fmt.Sprintf("final above %d", height), func(s Status) bool { return s.Final > height })
+	}
+}
+
+func client(t *testing.T, n *Network, node int) *ethclient.Client {
+	t.Helper()
+	c, err := ethclient.DialContext(t.Context(), n.Nodes[node].HTTP)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// sameChain compares hash and state root at every final height that all the nodes have.
+func sameChain(t *testing.T, n *Network, nodes ...int) uint64 {
+	t.Helper()
+	least := uint64(1 << 62)
+	clients := make([]*ethclient.Client, len(nodes))
+	for k, i := range nodes {
+		s := until(t, n, i, "an answer", func(Status) bool { return true })
+		least = min(least, s.Final)
+		clients[k] = client(t, n, i)
+	}
+	step := max(least/200, 1)
+	for h := uint64(0); h <= least; h += step {
+		var want *types.Header
+		for k, c := range clients {
+			got, err := c.HeaderByNumber(t.Context(), new(big.Int).SetUint64(h))
+			require.NoError(t, err, "node %d height %d", nodes[k], h)
+			if want == nil {
+				want = got
+				continue
+			}
+			require.Equal(t, want.Hash(), got.Hash(), "height %d of node %d", h, nodes[k])
+			require.Equal(t, want.Root, got.Root, "state root at height %d of node %d", h, nodes[k])
+		}
+	}
+	return least
+}
+
+// onChainOnce checks that every transaction stands in exactly one final block of a node.
+func onChainOnce(t *testing.T, n *Network, node int, hashes []common.Hash) {
+	t.Helper()
+	c := client(t, n, node)
+	final := until(t, n, node, "an answer", func(Status) bool { return true }).Final
+	count := make(map[common.Hash]int)
+	for h := uint64(1); h <= final; h++ {
+		b, err := c.BlockByNumber(t.Context(), new(big.Int).SetUint64(h))
+		require.NoError(t, err)
+		for _, tx := range b.Transactions() {
+			count[tx.Hash()]++
+		}
+	}
+	for _, h := range hashes {
+		require.Equal(t, 1, count[h], "transaction %s", h)
+	}
+}

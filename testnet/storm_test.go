@@ -1,0 +1,221 @@
+package testnet
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/testnet/load"
+)
+
+// failpoints are the names in the sources: every moment before and after a durable write.
+func failpoints(t *testing.T) []string {
+	t.Helper()
+	hit := regexp.MustCompile(`failpoint\.Hit\("([^"]+)"\)`)
+	var names []string
+	for _, dir := range []string{"blockstore", "chain", "consensus"} {
+		files, err := filepath.Glob(filepath.Join("..", dir, "*.go"))
+		require.NoError(t, err)
+		for _, f := range files {
+			if strings.HasSuffix(f, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(f)
+			require.NoError(t, err)
+			for _, m := range hit.FindAllSubmatch(text, -1) {
+				names = append(names, string(m[1]))
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// bornode runs a command of the program and returns what it printed.
+func bornode(t *testing.T, env []string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append(os.Environ(), env...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.String(), err
+}
+
+func killed(err error) bool {
+	exit, ok := err.(*exec.ExitError) //nolint:errorlint // exec returns it unwrapped
+	if !ok {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// exported makes a network with some history, exports node 0's blocks and returns the file and the network, which is
+// down.
+func exported(t *testing.T) (*Network, string) {
+	t.Helper()
+	n := upNetwork(t, func(s *Spec) { s.Slot, s.EpochBlocks = 100*time.Millisecond, 40 })
+	r, err := n.Load(t.Context(), LoadOptions{Kind: load.Contract, Rate: 100, Duration: 8 * time.Second, Follow: -1, Drain: patience})
+	require.NoError(t, err)
+	require.Zero(t, r.Missing)
+	blocks := uint64(100)
+	if long() {
+		blocks = 300 // more than the state keeps in memory, so that an import flushes
+	}
+	finalAbove(t, n, blocks, 0)
+	require.NoError(t, n.Down(t.Context()))
+	file := filepath.Join(t.TempDir(), "blocks")
+	out, err := bornode(t, nil, "export", "--dir", n.Nodes[0].Dir, "--out", file)
+	require.NoError(t, err, out)
+	return n, file
+}
+
+// emptyNode makes a folder that knows the network's genesis and nothing else.
+func emptyNode(t *testing.T, n *Network) string {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := bornode(t, nil, "init", "--dir", dir, "--genesis", n.genesisFile())
+	require.NoError(t, err, out)
+	return dir
+}
+
+// kill -9 at every failpoint that an import passes, twice each: every restart goes on to the same state, and fsck
+// finds nothing.
+func TestImportKilledAtFailpoints(t *testing.T) {
+	n, file := exported(t)
+	names := failpoints(t)
+	hits := make(map[string]int)
+	rounds := []int{1, 3}
+	if !long() {
+		names = slices.DeleteFunc(names, func(s string) bool { return !strings.Contains(s, "after") })
+		rounds = rounds[:1]
+	}
+	var unreached []string
+	for _, name := range names {
+		for _, nth := range rounds {
+			dir := emptyNode(t, n) // a fresh one, so that first-time writes are met too
+			env := []string{"BORNODE_CHAIN_FLUSH_BLOCKS=128", fmt.Sprintf("BORNODE_FAILPOINT=%s:%d", name, nth)}
+			out, err := bornode(t, env, "import", "--dir", dir, "--in", file)
+			if err == nil { // not on this path
+				unreached = append(unreached, fmt.Sprint(name, ":", nth))
+				continue
+			}
+			require.True(t, killed(err), "%s: %v\n%s", name, err, out)
+			hits[name]++
+			out, err = bornode(t, nil, "import", "--dir", dir, "--in", file)
+			require.NoError(t, err, "import after the kill at %s:%d\n%s", name, nth, out)
+			out, err = bornode(t, nil, "fsck", "--dir", dir, "--transactions")
+			require.NoError(t, err, "fsck after the kill at %s:%d\n%s", name, nth, out)
+			again := filepath.Join(t.TempDir(), "again")
+			out, err = bornode(t, nil, "export", "--dir", dir, "--out", again)
+			require.NoError(t, err, out)
+			requireSameFile(t, file, again, "%s:%d", name, nth)
+		}
+	}
+	t.Logf("killed at %d failpoints, %d on other paths: %v", len(hits), len(unreached), unreached)
+	least := 20
+	if !long() {
+		least = 8
+	}
+	require.Greater(t, len(hits), least, "failpoints reached: %v", hits)
+}
+
+func requireSameFile(t *testing.T, a, b string, what string, args ...any) {
+	t.Helper()
+	x, err := os.ReadFile(a)
+	require.NoError(t, err)
+	y, err := os.ReadFile(b)
+	require.NoError(t, err)
+	// The trailer proves the last block and may hold another quorum's certificate; blocks come before it.
+	common := 0
+	for common < min(len(x), len(y)) && x[common] == y[common] {
+		common++
+	}
+	require.Greater(t, common, len(x)-2048, "exports differ at byte %d of %d: %s", common, len(x), fmt.Sprintf(what, args...))
+}
+
+// kill -9 of a producer of a running network at the failpoints of its paths: it comes back by itself each time and
+// agrees with its peers.
+func TestNodeKilledAtFailpoints(t *testing.T) {
+	n := upNetwork(t, func(s *Spec) { s.Slot = 100 * time.Millisecond })
+	names := slices.DeleteFunc(failpoints(t), func(s string) bool {
+		for _, rare := range []string{"prune", "replace", "switch", "rollback", "genesis", "import", "segment.create"} { // other tests' paths
+			if strings.Contains(s, rare) {
+				return true
+			}
+		}
+		return false
+	})
+	if !long() {
+		names = []string{"consensus-votelog-written", "consensus-insert-after", "chain/finalize-before"}
+	}
+	stop := make(chan struct{})
+	loaded := make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				loaded <- nil
+				return
+			default:
+			}
+			if _, err := n.Load(t.Context(), LoadOptions{Kind: load.Transfer, Rate: 20, Duration: 5 * time.Second, Nodes: []int{0, 1}, Drain: patience}); err != nil {
+				loaded <- err
+				return
+			}
+		}
+	}()
+	victim := n.Nodes[3]
+	hits := 0
+	for _, name := range names {
+		for nth := 1; nth <= 2; nth++ {
+			if !n.dies(t, victim, name, 2*nth-1) {
+				continue
+			}
+			hits++
+			require.NoError(t, n.Restart(t.Context(), 3), "after the kill at %s", name)
+			until(t, n, 3, "in sync after "+name, func(s Status) bool { return s.Synced })
+		}
+	}
+	close(stop)
+	require.NoError(t, <-loaded)
+	require.GreaterOrEqual(t, hits, 2*len(names)*2/3, "of %d names", len(names))
+	s := until(t, n, 0, "an answer", func(Status) bool { return true })
+	finalAbove(t, n, s.Head, 0, 1, 2, 3)
+	sameChain(t, n, 0, 1, 2, 3)
+	require.NoError(t, n.Down(t.Context()))
+	out, err := bornode(t, nil, "fsck", "--dir", victim.Dir, "--transactions")
+	require.NoError(t, err, out)
+}
+
+// dies restarts a node with an armed failpoint and reports whether it was hit within a while. A failpoint of the
+// orderly end is met by stopping the node.
+func (n *Network) dies(t *testing.T, x *Node, name string, nth int) bool {
+	t.Helper()
+	require.NoError(t, x.Process.stop(t.Context()))
+	require.NoError(t, n.startNode(x, fmt.Sprintf("BORNODE_FAILPOINT=%s:%d", name, nth)))
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if strings.Contains(name, "close") {
+		if _, err := n.await(ctx, x, func(Status) bool { return true }); err != nil {
+			return false
+		}
+		require.NoError(t, x.Process.stop(t.Context()))
+		return true
+	}
+	return x.Process.await(ctx) == nil
+}

@@ -1,0 +1,292 @@
+package txpool
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"go.uber.org/zap"
+)
+
+// Add offers transactions to the pool and returns one error per transaction, nil where it was accepted: it then stays
+// until it is in a block or can no longer be (its nonce was used, its sender cannot pay). local marks transactions
+// submitted at this node; they go to the journal. Add returns when the pool's nonces show the result. The pool keeps
+// the transactions; they must not be changed.
+func (p *Pool) Add(txs []*types.Transaction, local bool) []error {
+	r := &request{txs: txs, local: local, errs: make([]error, len(txs)), done: make(chan struct{})}
+	if p.precheck(r.txs, r.errs) {
+		select {
+		case p.requests <- r:
+			select {
+			case <-r.done:
+			case <-p.ctx.Done():
+				// The owner may be writing r.errs still.
+				return p.closedErrors(len(txs))
+			}
+		case <-p.ctx.Done():
+			return p.closedErrors(len(txs))
+		}
+	}
+	accepted := 0
+	for _, err := range r.errs {
+		if err == nil {
+			accepted++
+		} else {
+			p.metrics.refused.WithLabelValues(label(err)).Inc()
+		}
+	}
+	origin := "remote"
+	if local {
+		origin = "local"
+	}
+	p.metrics.accepted.WithLabelValues(origin).Add(float64(accepted))
+	return r.errs
+}
+
+func (p *Pool) closedErrors(n int) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = ErrClosed
+	}
+	return errs
+}
+
+// precheck does what needs neither state nor the owner goroutine, spread over the processors: known hashes, form,
+// signature (the sender stays cached in the transaction), allow lists. It reports whether any transaction is left.
+func (p *Pool) precheck(txs []*types.Transaction, errs []error) bool {
+	var (
+		next atomic.Int64
+		left atomic.Bool
+		wg   sync.WaitGroup
+	)
+	work := func() {
+		for {
+			i := int(next.Add(1) - 1)
+			if i >= len(txs) {
+				return
+			}
+			if errs[i] = p.check(txs[i]); errs[i] == nil {
+				left.Store(true)
+			}
+		}
+	}
+	for n := min(runtime.GOMAXPROCS(0), (len(txs)+7)/8) - 1; n > 0; n-- {
+		wg.Add(1)
+		go func() { defer wg.Done(); work() }()
+	}
+	work()
+	wg.Wait()
+	return left.Load()
+}
+
+func (p *Pool) check(tx *types.Transaction) error {
+	if p.legacy.Has(tx.Hash()) {
+		return ErrAlreadyKnown
+	}
+	if tx.Type() == types.BlobTxType {
+		return ErrBlob
+	}
+	if err := p.legacy.ValidateTxBasics(tx); err != nil {
+		return err
+	}
+	if tx.GasFeeCapIntCmp(p.floor) < 0 {
+		return fmt.Errorf("%w: maxFeePerGas %s, the chain's lowest base fee is %s", errFeeBelowFloor, tx.GasFeeCap(), p.floor)
+	}
+	if p.deps.Allowed != nil {
+		from, err := types.Sender(p.signer, tx)
+		if err != nil {
+			return err
+		}
+		if err := p.deps.Allowed(from, tx.To() == nil); err != nil {
+			return fmt.Errorf("%w: %w", ErrNotAllowed, err)
+		}
+	}
+	return nil
+}
+
+// admit checks room and hands the transactions of all requests to legacypool in one round, in the order they came.
+func (p *Pool) admit(rs []*request) {
+	var (
+		batch []*types.Transaction
+		where []*error
+		room  = admission{p: p, next: make(map[common.Address]uint64)}
+	)
+	for _, r := range rs {
+		for i, tx := range r.txs {
+			if r.errs[i] != nil {
+				continue
+			}
+			if r.errs[i] = room.check(tx); r.errs[i] == nil {
+				batch, where = append(batch, tx), append(where, &r.errs[i])
+			}
+		}
+	}
+	if len(batch) > 0 {
+		for i, err := range p.legacy.Add(batch, true) {
+			if *where[i] = err; err == nil {
+				p.slots += slotsOf(batch[i])
+			}
+		}
+	}
+	if p.journal != nil {
+		p.journalAccepted(rs)
+	}
+	for _, r := range rs {
+		close(r.done)
+	}
+}
+
+// admission is the room check of one round.
+type admission struct {
+	p       *Pool
+	taken   uint64 // slots given away in this round
+	next    map[common.Address]uint64
+	gapped  int
+	counted bool // gapped holds the pool's count
+}
+
+func (a *admission) check(tx *types.Transaction) error {
+	p := a.p
+	from, err := types.Sender(p.signer, tx)
+	if err != nil {
+		return err
+	}
+	next, ok := a.next[from]
+	if !ok {
+		next = p.legacy.Nonce(from)
+	}
+	size := slotsOf(tx)
+	if p.slots+a.taken+size > p.cfg.GlobalSlots {
+		if !p.recounted {
+			p.slots, p.recounted = p.count(), true
+		}
+		if p.slots+a.taken+size > p.cfg.GlobalSlots {
+			return fmt.Errorf("%w: %d of %d slots are used; send it again after the next block", ErrFull, p.slots+a.taken, p.cfg.GlobalSlots)
+		}
+	}
+	if tx.Nonce() >= next {
+		if err := a.checkAccount(from, next); err != nil {
+			return err
+		}
+	}
+	switch {
+	case tx.Nonce() > next:
+		if err := a.checkGap(from, tx.Nonce(), next); err != nil {
+			return err
+		}
+	case tx.Nonce() == next:
+		a.next[from] = next + 1
+	}
+	a.taken += size
+	return nil
+}
+
+// checkGap bounds what waits for a missing nonce: per account by distance, over the pool by count.
+func (a *admission) checkGap(from common.Address, nonce, next uint64) error {
+	p := a.p
+	if nonce-next > p.cfg.AccountQueue {
+		return fmt.Errorf("%w: nonce %d is %d ahead of the next nonce %d of %s, %d are allowed", ErrNonceTooFar, nonce, nonce-next, next, from, p.cfg.AccountQueue)
+	}
+	if !a.counted {
+		_, a.gapped = p.legacy.Stats()
+		a.counted = true
+	}
+	if uint64(a.gapped) >= p.cfg.GlobalQueue {
+		return fmt.Errorf("%w: %d transactions wait for a missing nonce; submit nonce %d of %s first", ErrFull, a.gapped, next, from)
+	}
+	a.gapped++
+	return nil
+}
+
+// checkAccount keeps one account from filling the pool: beyond AccountSlots it gets room only while half is free.
+func (a *admission) checkAccount(from common.Address, next uint64) error {
+	p := a.p
+	if 2*(p.slots+a.taken) < p.cfg.GlobalSlots {
+		return nil
+	}
+	pending, queued := p.legacy.ContentFrom(from)
+	waiting := uint64(len(pending)+len(queued)) + next - p.legacy.Nonce(from)
+	if waiting < p.cfg.AccountSlots {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has %d transactions waiting and the pool is more than half full; send it again after the next block", ErrAccountFull, from, waiting)
+}
+
+// count is the exact number of slots in use.
+func (p *Pool) count() uint64 {
+	var n uint64
+	pending, queued := p.legacy.Content()
+	for _, m := range []map[common.Address][]*types.Transaction{pending, queued} {
+		for _, txs := range m {
+			for _, tx := range txs {
+				n += slotsOf(tx)
+			}
+		}
+	}
+	return n
+}
+
+func slotsOf(tx *types.Transaction) uint64 { return (tx.Size() + slotBytes - 1) / slotBytes }
+
+// abandoned are transactions of blocks that left the executed branch.
+type abandoned struct {
+	txs   types.Transactions
+	tries int
+	head  common.Hash // head at the last try
+}
+
+// abandonedTries is how many heads a returned transaction is offered to. The first ones may still contain it, when the
+// call came before the chain had left the old branch.
+const abandonedTries = 4
+
+// Abandoned gives the pool the transactions of blocks that left the executed branch, oldest block first. They were
+// accepted once, so no limit applies to them. It never blocks.
+func (p *Pool) Abandoned(txs types.Transactions) {
+	if len(txs) == 0 {
+		return
+	}
+	p.mu.Lock()
+	p.mu.abandoned = append(p.mu.abandoned, abandoned{txs: txs})
+	p.mu.Unlock()
+	p.HeadChanged()
+}
+
+func (p *Pool) readd(head common.Hash) {
+	p.mu.Lock()
+	work := p.mu.abandoned
+	p.mu.abandoned = nil
+	p.mu.Unlock()
+	var again []abandoned
+	for _, w := range work {
+		if w.head == head {
+			again = append(again, w)
+			continue
+		}
+		errs := make([]error, len(w.txs))
+		p.precheck(w.txs, errs)
+		added, left := 0, w.txs[:0:0]
+		for i, err := range p.legacy.Add(w.txs, true) {
+			if err == nil {
+				added++
+				p.slots += slotsOf(w.txs[i])
+			} else if label(err) == "nonce_too_low" {
+				left = append(left, w.txs[i])
+			}
+		}
+		p.metrics.readded.Add(float64(added))
+		if added > 0 {
+			p.log.Info("transactions of abandoned blocks are back in the pool", zap.Int("added", added), zap.Int("abandoned", len(w.txs)))
+		}
+		if w.tries++; len(left) > 0 && w.tries < abandonedTries {
+			again = append(again, abandoned{txs: left, tries: w.tries, head: head})
+		}
+	}
+	if len(again) > 0 {
+		p.mu.Lock()
+		p.mu.abandoned = append(again, p.mu.abandoned...)
+		p.mu.Unlock()
+	}
+}
