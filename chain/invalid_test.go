@@ -31,8 +31,11 @@ func TestWrongHeadersAreRefused(t *testing.T) {
 		change func(*block.Block)
 		says   string
 	}{
-		"time":            {func(b *block.Block) { b.Header.Time++ }, "time is"},
-		"slot":            {func(b *block.Block) { b.Record.Slot = first.Slot(); b.Header.Time = gen.params.HeaderTime(first.Slot()) }, "is not above its parent's slot"},
+		"time": {func(b *block.Block) { b.Header.Time++ }, "time is"},
+		"slot": {func(b *block.Block) {
+			b.Record.Slot = first.Slot()
+			b.Header.Time = gen.params.HeaderTime(first.Slot())
+		}, "is not above its parent's slot"},
 		"uncles":          {func(b *block.Block) { b.Header.UncleHash = common.Hash{1} }, "uncle hash"},
 		"difficulty":      {func(b *block.Block) { b.Header.Difficulty = big.NewInt(1) }, "difficulty"},
 		"nonce":           {func(b *block.Block) { b.Header.Nonce[7] = 1 }, "nonce"},

@@ -55,8 +55,8 @@ func checkNumbers(o *Options) error {
 	if o.Fees.Mode == FeesMarket && o.Fees.BaseFee < MinMarketBaseFee {
 		return bad("fees.base_fee", "a market's floor is at least %d wei", MinMarketBaseFee)
 	}
-	if o.ProposalTime%time.Second != 0 || o.ProposalTime < time.Second || o.ProposalTime > maxSeconds {
-		return bad("proposal_time", "%s is no whole number of seconds from 1s to %s", o.ProposalTime, maxSeconds)
+	if o.ProposalTime%time.Second != 0 || o.ProposalTime < time.Second || o.ProposalTime > longestSetting {
+		return bad("proposal_time", "%s is no whole number of seconds from 1s to %s", o.ProposalTime, longestSetting)
 	}
 	return first(
 		between("chain_id", o.ChainID, 1, MaxChainID),
@@ -74,8 +74,8 @@ func checkSettings(o *Options) error {
 	for key, d := range map[string]time.Duration{
 		"evidence_window": s.EvidenceWindow, "withdraw_delay": s.WithdrawDelay, "unjail_delay": s.UnjailDelay,
 	} {
-		if d%time.Second != 0 || d < time.Second || d > maxSeconds {
-			return bad("producer_settings."+key, "%s is no whole number of seconds from 1s to %s", d, maxSeconds)
+		if d%time.Second != 0 || d < time.Second || d > longestSetting {
+			return bad("producer_settings."+key, "%s is no whole number of seconds from 1s to %s", d, longestSetting)
 		}
 	}
 	if s.WithdrawDelay <= s.EvidenceWindow {

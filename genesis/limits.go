@@ -26,5 +26,5 @@ const (
 	MaxSeats         = block.MaxProducers
 	MaxMembers       = contracts.MaxNodes
 	MaxUpgrades      = 1024
-	maxSeconds       = 100 * 365 * 24 * time.Hour
+	longestSetting       = 100 * 365 * 24 * time.Hour
 )

@@ -12,10 +12,26 @@ import (
 	blocksync "github.com/bornode/bornode/sync"
 )
 
-// syncDriver is the consensus driver as package blocksync sees it.
-type syncDriver struct{ *consensus.Driver }
+// syncDriver is the consensus driver as package blocksync sees it. It refuses a history that contradicts the
+// configured checkpoint.
+type syncDriver struct {
+	*consensus.Driver
+	checkpoint *checkpoint
+}
+
+func (d syncDriver) AddBlock(ctx context.Context, b *block.Block) error {
+	if err := d.checkpoint.check(b); err != nil {
+		return err
+	}
+	return d.Driver.AddBlock(ctx, b)
+}
 
 func (d syncDriver) AddRange(ctx context.Context, blocks []*block.Block, mode blocksync.Mode) (blocksync.RangeResult, error) {
+	for _, b := range blocks {
+		if err := d.checkpoint.check(b); err != nil {
+			return blocksync.RangeResult{}, err
+		}
+	}
 	m := consensus.Full
 	if mode == blocksync.Certified {
 		m = consensus.Certified

@@ -151,8 +151,17 @@ func (n *Node) openConsensus() (err error) {
 		}
 		identity.SignerStart = n.driver.Status().Started
 	}
+	point, err := parseCheckpoint(n.cfg.P2P.Checkpoint)
+	if err != nil {
+		return err
+	}
+	if point != nil && n.driver.Status().LIB.Height >= point.height {
+		if h, err := n.store.HeaderByHeight(point.height); err == nil && h.Hash() != point.hash {
+			return fmt.Errorf("%w: the stored block %d is %s; delete the node's blocks and state and join again", errCheckpoint, point.height, h.Hash())
+		}
+	}
 	n.sync, err = blocksync.New(n.cfg.Sync, blocksync.Deps{
-		Host: n.host, Driver: syncDriver{n.driver}, Blocks: n.store, Pool: n.pool, Members: n.members,
+		Host: n.host, Driver: syncDriver{n.driver, point}, Blocks: n.store, Pool: n.pool, Members: n.members,
 		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Identity: identity,
 		Classify: classify, Corrupt: corrupt,
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },

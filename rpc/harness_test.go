@@ -112,17 +112,16 @@ func account(i int) common.Address { return crypto.PubkeyToAddress(key(i).Public
 
 // testNet is a chain, a pool and a server, wired as a node wires them. Blocks are made by the test.
 type testNet struct {
-	t      testing.TB
-	gen    *genesis
-	chain  *chain.Chain
-	pool   *txpool.Pool
-	srv    *Server
-	rpc    *gethrpc.Client // WebSocket
-	eth    *ethclient.Client
-	extra  extras
-	abi    abi.ABI
-	code   []byte
-	change func(*Config)
+	t     testing.TB
+	gen   *genesis
+	chain *chain.Chain
+	pool  *txpool.Pool
+	srv   *Server
+	rpc   *gethrpc.Client // WebSocket
+	eth   *ethclient.Client
+	extra extras
+	abi   abi.ABI
+	code  []byte
 }
 
 // extras answers for the parts of a node that are no part of these tests.

@@ -51,9 +51,15 @@ func TestResendWhileLIBStands(t *testing.T) {
 	require.Empty(t, l.slotBegins(10+resendSlots-1).Resend)
 	require.Equal(t, []common.Hash{a}, targets(l.slotBegins(10+resendSlots).Resend, block.Prevote))
 	require.Empty(t, l.slotBegins(10+resendSlots+1).Resend)
+	l.slotBegins(22)
+	b := l.grow(a, 21)
 	l.step(CertificateEvent{l.fc(a)})
 	l.drain()
-	require.Empty(t, l.slotBegins(10+3*resendSlots).Resend, "nothing above the LIB")
+	require.Empty(t, l.slotBegins(22+resendSlots-1).Resend, "the LIB moved in slot 22")
+	require.Equal(t, []common.Hash{b}, targets(l.slotBegins(22+resendSlots).Resend, block.Prevote))
+	l.step(CertificateEvent{l.fc(b)})
+	l.drain()
+	require.Empty(t, l.slotBegins(22+4*resendSlots).Resend, "nothing above the LIB")
 }
 
 // A signer without its log waits for a source from after its restart, and remembers that it must.
@@ -163,6 +169,36 @@ func TestSignedIsTrimmed(t *testing.T) {
 		require.Less(t, len(l.Signed()), 8, "slot %d", s)
 	}
 	require.False(t, l.Silent())
+}
+
+// A precommit below the LIB, on a branch that lost, bars prevotes on chains that prove no source above it, though it is
+// not our newest. It stays in the log as long.
+func TestLostPrecommitStillBars(t *testing.T) {
+	l := newLab(t, nil)
+	l.slotBegins(20)
+	a := l.grow(genesisHash, 5)
+	l.drain()
+	l.step(CertificateEvent{l.qc(a)})
+	require.Equal(t, []common.Hash{a}, precommits(l.drain()))
+	x := l.grow(genesisHash, 9)
+	l.step(CertificateEvent{l.qc(x)})
+	l.grow(x, 10, withQC(l.qc(x)))
+	require.Equal(t, []common.Hash{x}, precommits(l.drain()))
+	l.step(CertificateEvent{l.fc(x)})
+	y := l.child(x, 11)
+	l.step(HeaderEvent{y})
+	z := l.child(y.Hash, 13)
+	l2 := labOf(t, l.drain().Final.Root, func(c *Config) { c.Signed = l.Signed() })
+	l2.slotBegins(20)
+	l2.step(HeaderEvent{y})
+	for _, m := range []*lab{l, l2} {
+		m.step(HeaderEvent{z})
+		m.step(Executed{z.Hash})
+		require.Equal(t, z.Hash, m.Head().Hash)
+		require.Empty(t, m.drain().Votes, "source(z) is genesis")
+		w := m.grow(z.Hash, 14, withFC(m.fc(x)))
+		require.Equal(t, []common.Hash{w}, prevotes(m.drain()))
+	}
 }
 
 func TestConfigValidate(t *testing.T) {

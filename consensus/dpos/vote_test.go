@@ -246,3 +246,26 @@ func TestPatience(t *testing.T) {
 		require.Equal(t, []common.Hash{z}, precommits(rd))
 	}
 }
+
+// Patience draws its line where slot s-1 begins: known before, a certificate counts for the block of slot s.
+func TestPatienceLine(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		l := newLab(t, func(c *Config) { c.Params.Patience = true })
+		l.slotBegins(35)
+		a := l.grow(l.grow(genesisHash, 1), 34)
+		x := l.grow(genesisHash, 2)
+		l.drain()
+		if early {
+			l.step(CertificateEvent{l.qc(x)})
+		}
+		l.slotBegins(36)
+		l.step(CertificateEvent{l.qc(x)}.unless(early))
+		l.slotBegins(37)
+		b := l.grow(a, 37)
+		if early {
+			require.Empty(t, prevotes(l.drain()))
+		} else {
+			require.Equal(t, []common.Hash{b}, prevotes(l.drain()))
+		}
+	}
+}

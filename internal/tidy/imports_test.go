@@ -21,10 +21,10 @@ var level = map[string]int{
 	"internal/telemetry": 0, "internal/tidy": 0,
 	"block": 1, "contracts": 1, "genesis": 1, "consensus/dpos": 1,
 	"transport": 1,
-	"chain": 2, "txpool": 2, "blockstore": 2, "blockstore/faultfs": 2,
+	"chain":     2, "txpool": 2, "blockstore": 2, "blockstore/faultfs": 2,
 	"transport/conformance": 2, "transport/link": 2, "transport/tcp": 2, "transport/mem": 2,
 	"consensus": 3, "consensus/signer": 3, "sync": 3, "rpc": 3,
-	"config": 4, "node": 4, "sim": 4,
+	"config": 4, "node": 4, "sim": 4, "sim/model": 4,
 	"testnet": 5, "testnet/proxy": 5, "testnet/load": 5, "bench": 5, "cmd/bornode": 5,
 }
 
