@@ -43,6 +43,9 @@ type Options struct {
 
 	// RisingPrecommits restricts precommits to rising slots, as package dpos does beyond the rules.
 	RisingPrecommits bool
+
+	// AllRecords keeps the records that the package comment says lose nothing when left out.
+	AllRecords bool
 }
 
 // Validate reports the first setting out of bounds.

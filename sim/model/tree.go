@@ -130,7 +130,7 @@ func (o Options) grow(t *tree, n int, f func(*tree) bool) bool {
 			}
 			for qc := 0; qc <= t.n; qc++ {
 				for fc := 0; fc <= t.n; fc++ {
-					if fc != 0 && (o.Change == NoChange || qc != 0 && t.slot(qc) <= t.slot(fc)) || !t.valid(parent, qc, fc) {
+					if o.idle(t, qc, fc) || !t.valid(parent, qc, fc) {
 						continue
 					}
 					old := *t
@@ -144,6 +144,11 @@ func (o Options) grow(t *tree, n int, f func(*tree) bool) bool {
 		}
 	}
 	return true
+}
+
+// idle reports whether another record proves as much on less.
+func (o Options) idle(t *tree, qc, fc int) bool {
+	return !o.AllRecords && fc != 0 && (o.Change == NoChange || qc != 0 && t.slot(qc) <= t.slot(fc))
 }
 
 // canonical reports whether no renaming of blocks of one slot gives a tree that comes before this one.
