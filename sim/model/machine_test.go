@@ -27,12 +27,14 @@ type world struct {
 	old, new block.Schedule
 	byz      map[common.Address]bool
 	hashes   [maxBlocks + 1]common.Hash
+	voted    func(precommit bool, i int) map[common.Address]bool // honest voters in records' certificates
 }
 
 // newWorld begins a world; the tree is put in by the caller.
 func newWorld(t *testing.T, o Options, bugs dpos.Bugs) *world {
 	o = o.filled()
 	w := &world{t: t, o: o, byz: make(map[common.Address]bool)}
+	w.voted = func(bool, int) map[common.Address]bool { return w.everyone() }
 	p := block.Parameters{ChainID: 7, SlotMillis: 500, TurnSlots: 1, EpochBlocks: 1 << 40, MaxReversible: 3600, MinProducers: 1}
 	if o.Change != NoChange {
 		p.EpochBlocks = 1
@@ -134,10 +136,10 @@ func (w *world) header(i int) dpos.Header {
 	x := &w.tree.v[i]
 	h := dpos.Header{Hash: w.hashes[i], Parent: w.hashes[x.parent], Height: w.root.Height() + uint64(x.height), Slot: w.point(i).Slot, Producer: account(producers - 1)}
 	if x.qc != 0 {
-		h.QC = w.certificate(false, x.qc, w.everyone())
+		h.QC = w.certificate(false, x.qc, w.voted(false, x.qc))
 	}
 	if x.fc != 0 {
-		h.FC = w.certificate(true, x.fc, w.everyone())
+		h.FC = w.certificate(true, x.fc, w.voted(true, x.fc))
 	}
 	if w.o.Change != NoChange && (x.own.stage == before || x.own.stage == after) {
 		h.Next = w.new
@@ -345,6 +347,7 @@ func drama(t *testing.T, o Options, bugs dpos.Bugs, trees []*tree, seed uint64) 
 	s.prepare(w.tree)
 	n := w.tree.n
 	var votes [maxHonest]mask
+	w.follow(s, &votes)
 	for range rng.IntN(16) {
 		var ways [][2]int
 		s.next(&votes, s.certified(&votes), func(i, b int) { ways = append(ways, [2]int{i, b}) })
@@ -361,7 +364,7 @@ func drama(t *testing.T, o Options, bugs dpos.Bugs, trees []*tree, seed uint64) 
 		i := rng.IntN(len(players))
 		p := &players[i]
 		certs := s.certified(&votes)
-		w.perform(p, s, &votes, certs, i, rng)
+		w.perform(p, certs, s.parties[i].id, rng)
 		var got []block.Vote
 		got, p.root = drain(t, p.m, p.root)
 		for _, v := range got {
@@ -383,7 +386,7 @@ func drama(t *testing.T, o Options, bugs dpos.Bugs, trees []*tree, seed uint64) 
 }
 
 // perform shows a machine something, or restarts it.
-func (w *world) perform(p *player, s *searcher, votes *[maxHonest]mask, certs mask, i int, rng *rand.Rand) {
+func (w *world) perform(p *player, certs mask, id int, rng *rand.Rand) {
 	n := w.tree.n
 	b := 1 + rng.IntN(n)
 	exists := w.tree.existing(certs&(1<<n-1), certs>>n)
@@ -391,7 +394,7 @@ func (w *world) perform(p *player, s *searcher, votes *[maxHonest]mask, certs ma
 	switch k := rng.IntN(16); {
 	case k == 0:
 		cfg := w.cfg
-		cfg.Self, cfg.Signed = account(s.parties[i].id), p.m.Signed()
+		cfg.Self, cfg.Signed = account(id), p.m.Signed()
 		p.m, err = dpos.New(cfg, p.root)
 		require.NoError(w.t, err)
 		err = p.m.Step(dpos.Tick{Now: 2000*cfg.Params.Slot() + time.Duration(rng.IntN(1000))})
@@ -400,22 +403,27 @@ func (w *world) perform(p *player, s *searcher, votes *[maxHonest]mask, certs ma
 	case k < 12:
 		err = p.m.Step(dpos.Executed{Hash: w.hashes[b]})
 	case p.m.Has(w.hashes[b]) && certs&bit(b) != 0 && k < 15:
-		err = p.m.Step(dpos.CertificateEvent{Certificate: w.certificate(false, b, s.voters(votes, b-1))})
+		err = p.m.Step(dpos.CertificateEvent{Certificate: w.certificate(false, b, w.voted(false, b))})
 	case p.m.Has(w.hashes[b]) && certs>>n&bit(b) != 0:
-		err = p.m.Step(dpos.CertificateEvent{Certificate: w.certificate(true, b, s.voters(votes, n+b-1))})
+		err = p.m.Step(dpos.CertificateEvent{Certificate: w.certificate(true, b, w.voted(true, b))})
 	}
 	if err != nil && !errors.Is(err, dpos.ErrKnown) {
 		require.ErrorIs(w.t, err, dpos.ErrBelowLIB)
 	}
 }
 
-// voters are the honest producers that cast a vote.
-func (s *searcher) voters(votes *[maxHonest]mask, vote int) map[common.Address]bool {
-	out := make(map[common.Address]bool)
-	for i, p := range s.parties {
-		out[account(p.id)] = votes[i]>>vote&1 != 0
+// follow makes the world's certificates hold the votes of a state.
+func (w *world) follow(s *searcher, votes *[maxHonest]mask) {
+	w.voted = func(precommit bool, i int) map[common.Address]bool {
+		if precommit {
+			i += w.tree.n
+		}
+		out := make(map[common.Address]bool)
+		for j, p := range s.parties {
+			out[account(p.id)] = votes[j]&bit(i) != 0
+		}
+		return out
 	}
-	return out
 }
 
 // From random reachable states of the model on, the machine votes, and never what the model forbids.
