@@ -221,13 +221,9 @@ func changes() []Options {
 // Every record on every tree, valid or not: the model and Check agree on it, on what it proves, on whose votes count for
 // the block, and on how many of them do.
 func TestRecordsAndCertificates(t *testing.T) {
-	blocks := 3
-	if long() {
-		blocks = 4
-	}
 	for _, o := range changes() {
 		accepted, refused := 0, 0
-		for n := 0; n < blocks; n++ {
+		for n := 0; n < 4; n++ {
 			o.trees(n, func(base *tree) bool {
 				for parent := 0; parent <= n; parent++ {
 					for qc := 0; qc <= n; qc++ {
@@ -348,14 +344,7 @@ func drama(t *testing.T, o Options, bugs dpos.Bugs, trees []*tree, seed uint64) 
 	n := w.tree.n
 	var votes [maxHonest]mask
 	w.follow(s, &votes)
-	for range rng.IntN(16) {
-		var ways [][2]int
-		s.next(&votes, s.certified(&votes), func(i, b int) { ways = append(ways, [2]int{i, b}) })
-		if len(ways) > 0 {
-			x := ways[rng.IntN(len(ways))]
-			votes[x[0]] |= 1 << x[1]
-		}
-	}
+	s.wander(&votes, rng)
 	players := make([]player, len(s.parties))
 	for i, p := range s.parties {
 		players[i] = player{w.machine(account(p.id), w.records(votes[i])), w.root}
@@ -383,6 +372,18 @@ func drama(t *testing.T, o Options, bugs dpos.Bugs, trees []*tree, seed uint64) 
 		return cast, "two conflicting blocks are final"
 	}
 	return cast, ""
+}
+
+// wander moves to a random reachable state.
+func (s *searcher) wander(votes *[maxHonest]mask, rng *rand.Rand) {
+	for range rng.IntN(16) {
+		var ways [][2]int
+		s.next(votes, s.certified(votes), func(i, b int) { ways = append(ways, [2]int{i, b}) })
+		if len(ways) > 0 {
+			x := ways[rng.IntN(len(ways))]
+			votes[x[0]] |= 1 << x[1]
+		}
+	}
 }
 
 // perform shows a machine something, or restarts it.

@@ -117,8 +117,7 @@ func judge(t *testing.T, o Options, res Result) {
 	t.Fatalf("no two of %v conflict", final)
 }
 
-// The dropped trees and renamed producers lose nothing: without any reduction a small search sees as many distinct
-// states up to renaming.
+// Taking producers as interchangeable loses nothing: a search that keeps their names sees as many states up to renaming.
 func TestSymmetry(t *testing.T) {
 	for _, o := range []Options{{Blocks: 3}, {Blocks: 3, Drop: Drop{LinkPrecommit: true}}} {
 		o = o.filled()
@@ -169,7 +168,7 @@ func plain(s *searcher) int {
 	return len(orbits)
 }
 
-// Trees of up to three blocks, counted by hand: slots strictly rising, or with ties.
+// Counted by hand. Two blocks: twins of one slot; the second on the root, on the first, or on the first with its QC.
 func TestTrees(t *testing.T) {
 	for _, tc := range []struct{ n, want int }{{1, 1}, {2, 4}} {
 		got := 0

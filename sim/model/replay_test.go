@@ -2,6 +2,7 @@ package model
 
 import (
 	"errors"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -166,4 +167,46 @@ func TestMachineFollowsCounterexamples(t *testing.T) {
 			t.Fatal("the rules allow the counter-example")
 		})
 	}
+}
+
+// The other way round: from random reachable states on, a machine that is shown what a vote needs and nothing else casts
+// every vote that the model allows, but those on blocks that it is shown to be final.
+func TestMachineCastsWhatTheModelAllows(t *testing.T) {
+	rounds := 200
+	if long() {
+		rounds = 5000
+	}
+	for _, o := range changes() {
+		o.RisingPrecommits = true
+		trees, cast, final := forest(o), 0, 0
+		for seed := range rounds {
+			rng := rand.New(rand.NewPCG(uint64(seed), 9))
+			r := newReplay(t, o, dpos.Bugs{}, trees[rng.IntN(len(trees))], false)
+			r.s.wander(&r.votes, rng)
+			votes, certs := r.votes, r.s.certified(&r.votes)
+			r.s.next(&votes, certs, func(i, b int) {
+				r.votes = votes
+				p := step{r.s.parties[i].id, b >= r.tree.n, b%r.tree.n + 1}
+				if p.precommit && r.shownFinal(votes[i], p.block) {
+					final++
+					return
+				}
+				cast++
+				require.True(t, r.cast(p), "%+v seed %d: %+v after %v\n%v", o, seed, p, votes, r.o.describe(r.tree))
+			})
+		}
+		t.Logf("%+v: %d votes, %d more on final blocks", o, cast, final)
+		require.Greater(t, cast, rounds)
+	}
+}
+
+// shownFinal reports whether cast shows, with the prevoted descendants of a block, a proof that it is final.
+func (r *replay) shownFinal(votes mask, b int) bool {
+	for d := 1; d <= r.tree.n; d++ {
+		x := &r.tree.v[d]
+		if votes&bit(d) != 0 && x.above&bit(b) != 0 && x.final != 0 && r.tree.slot(x.final) >= r.tree.slot(b) {
+			return true
+		}
+	}
+	return false
 }
