@@ -29,5 +29,7 @@
 // schedules that differ between branches (the end-of-epoch call is deterministic, but branches may hold different state;
 // an announced schedule takes effect only after its block is final, which is what the search proves unique).
 //
-// Everything is a pure function of Options; nothing here is safe or unsafe for concurrent use, as no state is kept.
+// Search is a pure function of Options and keeps no state. With BORNODE_LONG=1 the tests search every record at 4 blocks
+// and the changes of schedule (about 30 million states, under a minute on one core); without it 4 blocks of one schedule.
+// Search takes 5 blocks too, at some hundred times the states.
 package model

@@ -35,7 +35,7 @@ func newWorld(t *testing.T, o Options, bugs dpos.Bugs) *world {
 	o = o.filled()
 	w := &world{t: t, o: o, byz: make(map[common.Address]bool)}
 	w.voted = func(bool, int) map[common.Address]bool { return w.everyone() }
-	p := block.Parameters{ChainID: 7, SlotMillis: 500, TurnSlots: 1, EpochBlocks: 1 << 40, MaxReversible: 3600, MinProducers: 1}
+	p := block.Parameters{ChainID: 7, SlotMillis: 500, TurnSlots: 100, EpochBlocks: 1 << 40, MaxReversible: 3600, MinProducers: 1}
 	if o.Change != NoChange {
 		p.EpochBlocks = 1
 	}
@@ -68,8 +68,8 @@ func seat(id int) block.Producer {
 // change moves the root to where both schedules begin to count: block 1 announces, block 2 proves it final.
 func (w *world) change() {
 	owner := w.old[producers-1].Account
-	one := dpos.Header{Hash: common.Hash{31: 2}, Parent: w.root.Point().Hash, Height: 1, Slot: 3, Producer: owner, Next: w.new}
-	two := dpos.Header{Hash: common.Hash{31: 3}, Parent: one.Hash, Height: 2, Slot: 7, Producer: owner}
+	one := dpos.Header{Hash: common.Hash{31: 2}, Parent: w.root.Point().Hash, Height: 1, Slot: 301, Producer: owner, Next: w.new}
+	two := dpos.Header{Hash: common.Hash{31: 3}, Parent: one.Hash, Height: 2, Slot: 302, Producer: owner}
 	all := func(common.Address) bool { return true }
 	fc := func(h dpos.Header) *block.Certificate {
 		return block.NewCertificate(block.Link{Kind: block.Precommit, Source: h.Point(), Target: h.Point()}, []block.Schedule{w.old}, all)
@@ -97,7 +97,7 @@ func (w *world) point(i int) block.Point {
 	if i == 0 {
 		return w.source
 	}
-	return block.Point{Slot: uint64(w.tree.slot(i))*4 + 11, Hash: w.hashes[i]} // the last seat's slots
+	return block.Point{Slot: 302 + uint64(w.tree.slot(i)), Hash: w.hashes[i]} // of the last seat's turn
 }
 
 func (w *world) link(precommit bool, i int) block.Link {
