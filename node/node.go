@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -99,6 +100,11 @@ func (n *Node) openStorage(ctx context.Context) (err error) {
 }
 
 func (n *Node) openNetwork() (err error) {
+	for _, addr := range n.cfg.P2P.Peers {
+		if _, err := peer.AddrInfoFromString(addr); err != nil {
+			return fmt.Errorf("p2p.peers: %q is no peer's address; write it as /ip4/ADDRESS/tcp/PORT/p2p/PEER: %w", addr, err)
+		}
+	}
 	path := n.cfg.Path(n.cfg.Keys.Identity)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -24,7 +24,7 @@ for dir in contracts testnet/clients; do
   fi
   echo "deps: installing the npm packages of $dir"
   for try in 1 2 3; do
-    if (cd "$dir" && npm ci --no-audit --no-fund --loglevel=error); then
+    if (cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then
       cp "$dir/package-lock.json" "$stamp"
       break
     fi

@@ -70,8 +70,8 @@ func (c *Config) Validate() error {
 	if c.HeartbeatTimeout < 2*c.Heartbeat {
 		return fmt.Errorf("sync.heartbeat_timeout (%v) must be at least twice sync.heartbeat (%v)", c.HeartbeatTimeout, c.Heartbeat)
 	}
-	if c.ChunkBlocks > maxServePerRequest {
-		return fmt.Errorf("sync.chunk_blocks is %d, at most %d are served for one request", c.ChunkBlocks, maxServePerRequest)
+	if c.ChunkBlocks > maxChunkBlocks {
+		return fmt.Errorf("sync.chunk_blocks is %d, it must be at most %d", c.ChunkBlocks, maxChunkBlocks)
 	}
 	return nil
 }

@@ -54,16 +54,17 @@ type DriverStatus struct {
 type RangeResult struct {
 	Applied uint64 // height of the LIB now
 	Rest    int    // trailing blocks that no certificate proves final yet; they were not taken
+	Next    uint64 // where the next range has to begin if that is not on top of Applied (blocks entered as reversible); 0: it is
 }
 
-// Driver is the consensus driver. All methods may be called concurrently; AddBlock and AddRange are called by one
-// goroutine each and may take long, the others must be quick.
+// Driver is the consensus driver. All methods may be called concurrently; AddBlock and AddRange may take long, the
+// others must be quick.
 type Driver interface {
 	// CheckHeader verifies everything a header can be judged by. A nil error is what relaying waits for.
 	CheckHeader(h *block.SealedHeader) error
 	// AddBlock checks the body, stores the block and enters it into the tree; it does not wait for its execution.
 	AddBlock(ctx context.Context, b *block.Block) error
-	// AddRange takes consecutive blocks, the first one on top of LIB.
+	// AddRange takes consecutive blocks, the first one on top of LIB, or at Next of the result before.
 	AddRange(ctx context.Context, blocks []*block.Block, mode Mode) (RangeResult, error)
 	AddVotes(vs []block.Vote) error
 	AddCertificate(c *block.Certificate) error

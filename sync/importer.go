@@ -113,6 +113,7 @@ type importer struct {
 	m     *Manager
 	rest  []importItem
 	taken uint64
+	next  uint64 // where the driver expects the next range, if not on top of LIB
 }
 
 func (m *Manager) importWorker() {
@@ -168,7 +169,7 @@ func (im *importer) do(ctx context.Context, j *importJob) importResult {
 		}
 		return r
 	}
-	if items[0].b.Number() > lib.Height+1 {
+	if n := items[0].b.Number(); n > lib.Height+1 && n != im.next {
 		return im.enter(ctx, items)
 	}
 	return im.addRange(ctx, items)
@@ -204,6 +205,7 @@ func (im *importer) addRange(ctx context.Context, items []importItem) importResu
 		res, err := im.m.deps.Driver.AddRange(ctx, blocks, im.m.mode)
 		switch im.m.deps.verdict(err) {
 		case VerdictOK:
+			im.next = res.Next
 			return im.keep(ctx, items[len(items)-min(max(res.Rest, 0), len(items)):], res.Applied)
 		case VerdictKnown, VerdictIrrelevant:
 			return im.keep(ctx, nil, 0)
@@ -224,7 +226,7 @@ func (im *importer) keep(ctx context.Context, rest []importItem, applied uint64)
 	for _, it := range rest {
 		bytes += it.bytes
 	}
-	if bytes > im.m.cfg.RunAheadBytes/4 || uint64(len(rest)) > im.m.cfg.RunAheadBlocks/4 {
+	if bytes > im.m.cfg.RunAheadBytes/4 || uint64(len(rest)) > min(maxRestBlocks, im.m.cfg.RunAheadBlocks/4) {
 		return im.enter(ctx, rest)
 	}
 	im.rest = slices.Clone(rest)

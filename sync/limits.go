@@ -50,9 +50,11 @@ const (
 	maxOrphans          = 256 // live blocks whose parent is not known yet
 	maxOrphansPerPeer   = 32
 	maxOrphanBytes      = 64 << 20
-	maxUnlinkable       = 128 // unlinkable blocks of one peer without a useful one between
-	maxEmptyAnswers     = 8   // answers in a row that brought nothing after a claim of being ahead
-	maxRecentBodies     = 32  // large bodies kept to answer pulls before they are stored
+	maxUnlinkable       = 128  // unlinkable blocks of one peer without a useful one between
+	maxBadVotes         = 256  // votes of others that one peer may pass on within a minute and that prove to be bad
+	maxRestBlocks       = 8192 // uncertified blocks of a range kept before they enter as reversible ones
+	maxChunkBlocks      = 8192
+	maxRecentBodies     = 32 // large bodies kept to answer pulls before they are stored
 	maxRecentBodyBytes  = 64 << 20
 	maxPulls            = 64
 	maxBans             = 4096

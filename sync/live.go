@@ -28,14 +28,16 @@ type checkJob struct {
 	raw       []byte // nil: only announced
 	payload   []byte // the message as it came, to be relayed as it is
 	announced bool
+	block     *block.Block // decoded once the header was checked
 }
 
 // addJob is a block for the tree.
 type addJob struct {
 	peer *peer
 	raw  []byte
-	hash common.Hash // zero: not known yet (answers)
-	ask  *ask        // part of an answer to our request; nil: live
+	b    *block.Block // nil: still to be decoded (answers)
+	hash common.Hash  // zero: not known yet (answers)
+	ask  *ask         // part of an answer to our request; nil: live
 }
 
 // onPush takes an unsolicited block. What is known is decided from its header; the body is not touched.
@@ -91,13 +93,29 @@ func (m *Manager) sawHead(p *peer, h *block.SealedHeader) {
 func (m *Manager) checkWorker() {
 	m.checks.Each(m.ctx, func(j *checkJob) {
 		err := m.deps.Driver.CheckHeader(j.sealed)
-		m.post(func() { m.onChecked(j, err) })
+		v := m.deps.verdict(err)
+		if v == VerdictOK && j.raw != nil {
+			if j.block, err = wholeBlock(j.raw); err != nil {
+				v = VerdictInvalid
+			}
+		}
+		m.post(func() { m.onChecked(j, v, err) })
 	})
 }
 
-func (m *Manager) onChecked(j *checkJob, err error) {
+// wholeBlock decodes a block and checks that its body is the one its header names. Whoever relays a block has done
+// this before, so the sender of one that fails is at fault itself; what only recovering the senders or executing the
+// block can show is the fault of its producer alone.
+func wholeBlock(raw []byte) (*block.Block, error) {
+	b, err := block.DecodeBlock(raw, 0)
+	if err != nil {
+		return nil, err
+	}
+	return b, checkWhole(b)
+}
+
+func (m *Manager) onChecked(j *checkJob, v Verdict, err error) {
 	hash := j.sealed.Hash()
-	v := m.deps.verdict(err)
 	m.metrics.header(v)
 	switch v {
 	case VerdictOK:
@@ -106,7 +124,7 @@ func (m *Manager) onChecked(j *checkJob, err error) {
 			m.startPull(j)
 			return
 		}
-		m.accept(hash, RefOf(j.sealed), j.sealed, j.raw, j.payload, j.peer)
+		m.accept(hash, j)
 	case VerdictKnown:
 		m.seen.Update(hash, seenAdded)
 	case VerdictUnknownParent:
@@ -114,7 +132,7 @@ func (m *Manager) onChecked(j *checkJob, err error) {
 		m.orphan(j)
 	case VerdictInvalid:
 		m.seen.Delete(hash)
-		m.punish(j.peer, Validation, fmt.Errorf("header of block %d %s: %w", j.sealed.Number(), hash, err))
+		m.punish(j.peer, Validation, fmt.Errorf("block %d %s: %w", j.sealed.Number(), hash, err))
 		m.fetchElsewhere(j.sealed, j.size)
 	default:
 		m.seen.Delete(hash)
@@ -122,11 +140,10 @@ func (m *Manager) onChecked(j *checkJob, err error) {
 }
 
 // accept relays a block whose header was checked and hands it to the adder.
-func (m *Manager) accept(hash common.Hash, ref Ref, h *block.SealedHeader, raw, payload []byte, from *peer) {
+func (m *Manager) accept(hash common.Hash, j *checkJob) {
 	m.seen.Add(hash, seenAdding)
-	m.seen.Update(hash, seenAdding)
-	m.relay(broadcast{hash: hash, ref: ref, payload: payload, sealed: h, from: from.id}, len(raw))
-	if !m.adds.Put(&addJob{peer: from, raw: raw, hash: hash}, len(raw)) {
+	m.relay(broadcast{hash: hash, payload: j.payload, sealed: j.sealed, from: j.peer.id}, len(j.raw))
+	if !m.adds.Put(&addJob{peer: j.peer, raw: j.raw, b: j.block, hash: hash}, len(j.raw)) {
 		m.seen.Delete(hash)
 		m.metrics.dropped("block")
 	}
@@ -134,7 +151,6 @@ func (m *Manager) accept(hash common.Hash, ref Ref, h *block.SealedHeader, raw, 
 
 func (m *Manager) onOwnBlock(b broadcast) {
 	m.seen.Add(b.hash, seenAdded)
-	m.seen.Update(b.hash, seenAdded)
 	m.relay(b, len(b.payload))
 }
 
@@ -209,10 +225,12 @@ func (m *Manager) undamp() {
 
 func (m *Manager) addWorker() {
 	m.adds.Each(m.ctx, func(j *addJob) {
-		b, err := block.DecodeBlock(j.raw, 0)
-		if err != nil {
-			m.post(func() { m.onAdded(j, nil, VerdictInvalid, err) })
-			return
+		b, err := j.b, error(nil)
+		if b == nil {
+			if b, err = wholeBlock(j.raw); err != nil {
+				m.post(func() { m.onAdded(j, nil, VerdictInvalid, err) })
+				return
+			}
 		}
 		for {
 			err = m.deps.Driver.AddBlock(m.ctx, b)
@@ -236,17 +254,16 @@ func (m *Manager) onAdded(j *addJob, h *block.SealedHeader, v Verdict, err error
 	switch v {
 	case VerdictOK, VerdictKnown:
 		m.seen.Add(hash, seenAdded)
-		m.seen.Update(hash, seenAdded)
 		j.peer.knownBlocks.Add(hash, struct{}{})
 		if v == VerdictOK {
 			j.peer.unlinked = 0
 			m.orphans.linked(m, hash)
 		}
 	case VerdictInvalid:
-		m.seen.Delete(hash)
-		m.punish(j.peer, Validation, fmt.Errorf("block %s: %w", hash, err))
-		if h != nil && j.ask == nil {
-			m.fetchElsewhere(h, len(j.raw))
+		m.seen.Add(hash, seenAdded) // no other copy is better: hash, record and body belong together
+		m.log.Warn("invalid block", zap.Stringer("hash", hash), zap.String("peer", string(j.peer.id)), zap.Error(err))
+		if j.ask != nil || h != nil && j.peer.signsFor(h.Header.Coinbase) {
+			m.punish(j.peer, Validation, fmt.Errorf("block %s: %w", hash, err))
 		}
 	case VerdictUnknownParent:
 		m.seen.Delete(hash)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
@@ -328,5 +329,39 @@ func TestTooManyRequestsAreRefused(t *testing.T) {
 		e, err := DecodeError(s.next(0, TypeError))
 		require.NoError(l.t, err)
 		require.Equal(l.t, CodeOverloaded, e.Code)
+	})
+}
+
+// TestRelayedInvalidBlockBlamesItsProducerOnly: what shows only after relaying is no fault of the one who relayed.
+func TestRelayedInvalidBlockBlamesItsProducerOnly(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(10, chainShape{})
+		x := extend(chain, 1, chainShape{size: 50})[11]
+		a, b, c := l.node("a", chain), l.node("b", chain), l.node("c", chain)
+		for _, n := range []*node{b, c} {
+			n.do(func() { n.refuse = map[common.Hash]bool{x.Hash(): true} })
+		}
+		b.dial(a.host)
+		c.dial(b.host)
+		l.eventually(func() bool { return b.m.Status().Peers == 2 }, "linked")
+		a.m.BroadcastBlock(x, "")
+		l.eventually(func() bool { return peerOf(c, "b").BlocksIn == 1 }, "relayed")
+		l.pass(time.Second)
+		require.Len(l.t, b.m.Peers(), 2)
+		require.Len(l.t, c.m.Peers(), 1)
+		require.EqualValues(l.t, 10, c.Status().Head.Height)
+		// From its producer itself it is.
+		key := signerKey(l.t)
+		h := *x.Header
+		h.Coinbase = crypto.PubkeyToAddress(key.PublicKey)
+		y := &block.Block{SealedHeader: &block.SealedHeader{Header: &h, Record: x.Record}, Transactions: x.Transactions, Senders: x.Senders}
+		hash := y.Hash()
+		copy(y.Seal[:], hash[:])
+		c.do(func() { c.refuse[hash] = true })
+		s := l.script("producer", c).at(chain[10], chain[8], 9)
+		s.edit = signAs(key)
+		s.hello().next(0, TypeNotice)
+		s.push(y)
+		s.goneWith(Validation)
 	})
 }

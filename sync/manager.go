@@ -235,14 +235,14 @@ func (m *Manager) onLink(l transport.Link) {
 	if old := m.peers[id]; old != nil {
 		select {
 		case <-old.link.Done():
+			m.forget(old)
 		default:
 			if !old.leaving && !Survivor(string(m.self), string(id), old.link.Incoming(), l.Incoming()) {
 				m.refuse(l, Duplicate)
 				return
 			}
+			m.goAway(old, Duplicate, errors.New("a second link to the same node takes its place"), false)
 		}
-		m.goAway(old, Duplicate, errors.New("a second link to the same node takes its place"), false)
-		m.forget(old)
 	}
 	p := newPeer(m.ctx, l, now)
 	m.peers[id] = p
@@ -392,7 +392,6 @@ func (m *Manager) position() Position {
 
 type broadcast struct {
 	hash    common.Hash
-	ref     Ref
 	payload []byte
 	sealed  *block.SealedHeader
 	from    transport.PeerID
@@ -403,7 +402,7 @@ type broadcast struct {
 func (m *Manager) BroadcastBlock(b *block.Block, from string) {
 	s := SignedBlock{Height: b.Number(), Raw: b.Encode()}
 	select {
-	case m.blocks <- broadcast{b.Hash(), RefOf(b.SealedHeader), s.Encode(), b.SealedHeader, transport.PeerID(from)}:
+	case m.blocks <- broadcast{b.Hash(), s.Encode(), b.SealedHeader, transport.PeerID(from)}:
 	default:
 		m.metrics.dropped("block")
 	}

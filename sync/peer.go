@@ -49,6 +49,8 @@ type peer struct {
 	empty      int    // answers in a row that brought nothing
 	unlinked   int    // unlinkable blocks without a useful one between
 	orphans    int
+	badVotes   int // passed on since badVotesFrom
+	badFrom    time.Time
 	suspected  int
 
 	serve  chan *serveJob
@@ -88,6 +90,11 @@ func (p *peer) send(lane transport.Lane, t MessageType, payload []byte) bool {
 		p.counts.dropped++
 	}
 	return ok
+}
+
+// signsFor reports whether the peer proved in its handshake that it signs for the account.
+func (p *peer) signsFor(a common.Address) bool {
+	return p.hello != nil && a != (common.Address{}) && p.hello.Key == a
 }
 
 func (p *peer) latency() time.Duration { return p.clock.RTT() / 2 }

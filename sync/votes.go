@@ -3,6 +3,7 @@ package blocksync
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/bornode/bornode/block"
@@ -71,22 +72,52 @@ func (m *Manager) voteWorker() {
 		if len(j.votes) == 0 {
 			return
 		}
-		err := m.deps.Driver.AddVotes(j.votes)
-		v := m.deps.verdict(err)
-		m.post(func() { m.onVotesAdded(j, v, err) })
+		good, bad, v, err := m.addVotes(j)
+		m.post(func() { m.onVotesAdded(j, good, bad, v, err) })
 	})
 }
 
-// onVotesAdded queues accepted votes for relaying; votes from handshakes have no keys and are not relayed.
-func (m *Manager) onVotesAdded(j *voteJob, v Verdict, err error) {
-	switch v {
-	case VerdictOK, VerdictUnknownParent, VerdictFuture:
-		for i, k := range j.keys {
-			m.voteRelay = append(m.voteRelay, relayedVote{j.votes[i], k})
+// addVotes gives votes to the driver; if one of them is bad each is tried alone, so that a bad one cannot keep the
+// others from being relayed. good are those to relay.
+func (m *Manager) addVotes(j *voteJob) (good []relayedVote, bad []block.Vote, v Verdict, err error) {
+	err = m.deps.Driver.AddVotes(j.votes)
+	v = m.deps.verdict(err)
+	for i := range j.votes {
+		one := v
+		if v == VerdictInvalid {
+			if len(j.votes) > 1 {
+				one = m.deps.verdict(m.deps.Driver.AddVotes(j.votes[i : i+1]))
+			}
+			if one == VerdictInvalid {
+				bad = append(bad, j.votes[i])
+			}
 		}
+		if len(j.keys) > 0 && (one == VerdictOK || one == VerdictUnknownParent || one == VerdictFuture) {
+			good = append(good, relayedVote{j.votes[i], j.keys[i]})
+		}
+	}
+	return good, bad, v, err
+}
+
+// onVotesAdded queues accepted votes for relaying; votes from handshakes have no keys and are not relayed. Votes are
+// relayed before their signatures are verified, so one bad vote proves nothing against the peer that passed it on,
+// unless it is the peer's own; many do.
+func (m *Manager) onVotesAdded(j *voteJob, good []relayedVote, bad []block.Vote, v Verdict, err error) {
+	if len(good) > 0 {
+		m.voteRelay = append(m.voteRelay, good...)
 		m.scheduleFlush(voteRelayDelay)
+	}
+	switch v {
 	case VerdictInvalid:
-		m.punish(j.peer, Validation, fmt.Errorf("votes: %w", err))
+		now := time.Now()
+		if now.Sub(j.peer.badFrom) > time.Minute {
+			j.peer.badFrom, j.peer.badVotes = now, 0
+		}
+		j.peer.badVotes += len(bad)
+		own := slices.ContainsFunc(bad, func(b block.Vote) bool { return j.peer.signsFor(b.Voter) })
+		if own || j.peer.badVotes > maxBadVotes {
+			m.punish(j.peer, Validation, fmt.Errorf("votes: %w", err))
+		}
 	case VerdictOverloaded:
 		for _, k := range j.keys {
 			m.seenVotes.Delete(k)

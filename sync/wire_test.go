@@ -1,6 +1,7 @@
 package blocksync
 
 import (
+	"crypto/ecdsa"
 	"errors"
 	"sync"
 	"testing"
@@ -92,10 +93,18 @@ func TestGoAwayReasons(t *testing.T) {
 		{"bad certificate", func(h *Handshake) {
 			h.FC = &block.Certificate{Link: block.Link{Kind: block.Precommit}, Bitmaps: [][]byte{{0}}}
 		}, nil, Validation},
-		{"bad vote", nil, func(_ *lab, _ *node, s *script) {
-			v := sampleVote(1)
-			v.Voter = common.Address{0xBA, 0xD0}
-			s.send(0, TypeVotes, EncodeVotes([]block.Vote{v}))
+		{"bad vote of its own", signAs(signerKey(t)), func(_ *lab, _ *node, s *script) {
+			s.send(0, TypeVotes, EncodeVotes([]block.Vote{badVote(crypto.PubkeyToAddress(signerKey(t).PublicKey), 1)}))
+		}, Validation},
+		{"many bad votes of others", nil, func(_ *lab, _ *node, s *script) {
+			for i := range maxBadVotes + 1 {
+				s.send(0, TypeVotes, EncodeVotes([]block.Vote{badVote(common.Address{1}, uint64(i))}))
+			}
+		}, Validation},
+		{"a body of another block", nil, func(_ *lab, _ *node, s *script) {
+			x := extend(chain, 1, chainShape{})[21]
+			other := makeBlock(chain[20], 21, 10, nil, nil, nil, 0)
+			s.push(&block.Block{SealedHeader: x.SealedHeader, Transactions: other.Transactions, Senders: other.Senders})
 		}, Validation},
 		{"undecodable message", nil, func(_ *lab, _ *node, s *script) { s.send(0, TypeNotice, []byte{1, 2, 3}) }, Validation},
 		{"bad transaction", nil, func(_ *lab, _ *node, s *script) {
@@ -127,6 +136,41 @@ func TestGoAwayReasons(t *testing.T) {
 			})
 		})
 	}
+}
+
+func signerKey(t *testing.T) *ecdsa.PrivateKey {
+	key, err := crypto.ToECDSA(crypto.Keccak256([]byte("signer")))
+	require.NoError(t, err)
+	return key
+}
+
+func signAs(key *ecdsa.PrivateKey) func(*Handshake) {
+	return func(h *Handshake) {
+		h.Key = crypto.PubkeyToAddress(key.PublicKey)
+		h.Sig, _ = crypto.Sign(h.Token[:], key)
+	}
+}
+
+func badVote(voter common.Address, slot uint64) block.Vote {
+	v := sampleVote(1)
+	v.Voter, v.Target.Slot, v.Signature = voter, slot, block.BLSSignature{0xBD}
+	return v
+}
+
+func TestBadVotesOfOthersBlameNobodyAndStopHere(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(20, chainShape{})
+		n := l.node("n", chain)
+		s := l.script("peer", n).at(chain[20], chain[18], 19).hello()
+		o := l.script("other", n).at(chain[20], chain[18], 19).hello()
+		s.next(0, TypeNotice)
+		o.next(0, TypeNotice)
+		s.send(0, TypeVotes, EncodeVotes([]block.Vote{badVote(common.Address{1}, 5), sampleVote(7)}))
+		vs, err := DecodeVotes(o.next(0, TypeVotes))
+		require.NoError(l.t, err)
+		require.Equal(l.t, []block.Vote{sampleVote(7)}, vs, "the good one goes on, the bad one does not")
+		require.Len(l.t, n.m.Peers(), 2)
+	})
 }
 
 type members struct {
@@ -199,8 +243,7 @@ func TestPeerThatGoesAwayIsForgotten(t *testing.T) {
 
 func TestHandshakeTellsWhoSigns(t *testing.T) {
 	onMem(t, func(l *lab) {
-		key, err := crypto.ToECDSA(crypto.Keccak256([]byte("signer")))
-		require.NoError(l.t, err)
+		key := signerKey(l.t)
 		account := crypto.PubkeyToAddress(key.PublicKey)
 		began := time.Now()
 		told := make(chan time.Time, 1)

@@ -58,7 +58,7 @@ func (n *Network) writeGenesis(spec Spec) error {
 	o := genesis.Options{
 		ChainID: n.ChainID, GenesisTime: uint64(time.Now().Unix()), //nolint:gosec // now is after 1970
 		Slot: spec.Slot, TurnSlots: uint64(spec.Turn), EpochBlocks: uint64(spec.EpochBlocks), MaxReversible: uint64(spec.MaxReversible), //nolint:gosec // checked by genesis
-		Admin: n.Admin.Address, Alloc: map[common.Address]*big.Int{n.Admin.Address: ether},
+		Fees: spec.Fees, Admin: n.Admin.Address, Alloc: map[common.Address]*big.Int{n.Admin.Address: ether},
 	}
 	for range fundedCount {
 		a, err := newAccount()

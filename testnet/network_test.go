@@ -1,12 +1,17 @@
 package testnet
 
 import (
+	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"math/big"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +27,11 @@ var binary string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("networks of processes are started without -short only")
+		return 0
+	}
 	dir, err := os.MkdirTemp("", "bornode-testnet")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -59,6 +69,11 @@ func upNetwork(t *testing.T, change func(*Spec)) *Network {
 		require.NoError(t, err)
 	}
 	t.Cleanup(func() {
+		for _, x := range n.Nodes {
+			if x.Process.Alive() {
+				t.Logf("node %d switched branches %v times", x.Index, metric(t, x, "bornode_chain_reorgs_total"))
+			}
+		}
 		if t.Failed() {
 			_ = PrintStatus(os.Stderr, n.Status(context.Background()))
 			for _, x := range n.Nodes {
@@ -73,6 +88,25 @@ func upNetwork(t *testing.T, change func(*Spec)) *Network {
 		}
 	})
 	return n
+}
+
+// metric is the value of a metric without labels at a node; the sum over its labels if it has some.
+func metric(t *testing.T, x *Node, name string) float64 {
+	t.Helper()
+	resp, err := http.Get("http://" + x.Metrics + "/metrics")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	sum := 0.0
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		rest, ok := strings.CutPrefix(lines.Text(), name)
+		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		v, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
+		require.NoError(t, err)
+		sum += v
+	}
+	return sum
 }
 
 // until waits for a status of a node.

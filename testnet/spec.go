@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/bornode/bornode/genesis"
 )
 
 // Limits of a local network.
@@ -29,6 +31,7 @@ type Spec struct {
 	Turn          int // slots
 	EpochBlocks   int
 	MaxReversible int
+	Fees          genesis.Fees
 	Direct        bool   // connect the nodes without the proxy: no partitions, less overhead
 	SyncMode      string // full or certified
 	MaxBlockBytes int

@@ -77,11 +77,7 @@ func exported(t *testing.T) (*Network, string) {
 		blocks = 300 // more than the state keeps in memory, so that an import flushes
 	}
 	finalAbove(t, n, blocks, 0)
-	require.NoError(t, n.Down(t.Context()))
-	file := filepath.Join(t.TempDir(), "blocks")
-	out, err := bornode(t, nil, "export", "--dir", n.Nodes[0].Dir, "--out", file)
-	require.NoError(t, err, out)
-	return n, file
+	return n, export(t, n)
 }
 
 // emptyNode makes a folder that knows the network's genesis and nothing else.

@@ -12,11 +12,11 @@ to=0x00000000000000000000000000000000000c11e2
 heads=$(mktemp)
 watcher=
 
-# The program itself: npm's wrapper in .bin hides its exit code.
-cast=
+# The program itself: npm has it for x86-64 Linux, elsewhere it is the one on the PATH.
+cast=$(command -v cast)
 for f in "$here"/node_modules/@foundry-rs/cast-*/bin/cast; do [ -x "$f" ] && cast=$f; done
 if [ -z "$cast" ]; then
-	echo "FAILED cast start: cast is not installed; run npm ci in $here"
+	echo "FAILED cast start: cast is not installed; run make deps, or install Foundry on a machine that is not x86-64 Linux"
 	exit 1
 fi
 cast() { "$cast" "$@"; }
