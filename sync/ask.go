@@ -23,10 +23,9 @@ type ask struct {
 
 // askJob builds the locator off the manager's goroutine: it reads headers.
 type askJob struct {
-	ask      *ask
-	head     Ref
-	lib      Ref
-	existing []common.Hash
+	ask  *ask
+	head Ref
+	lib  Ref
 }
 
 func (m *Manager) startAsk(id transport.PeerID, now time.Time) {
