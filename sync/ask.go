@@ -111,8 +111,8 @@ func (m *Manager) onAskBlock(s *SignedBlock, now time.Time) {
 
 func (m *Manager) onAskError(e *ErrorMessage, now time.Time) {
 	m.ask.done = true
-	if e.Code == CodeGone || e.Code == CodeTooFar {
-		m.ask.fresh++ // no reason to wait: the branch moved on, or ranges come first
+	if e.Code == CodeGone {
+		m.ask.fresh++ // no reason to wait: the branch moved on
 	}
 	m.settleAsk(now)
 }

@@ -454,7 +454,7 @@ func TestCase17RelayAfterHeaderCheckBeforeExecution(t *testing.T) {
 func TestCase18HeartbeatLossCloses(t *testing.T) {
 	onMem(t, func(l *lab) {
 		chain := newChain(10, chainShape{})
-		n := l.node("n", chain, func(c *Config, _ *Deps) { c.HeartbeatTimeout = 8 * time.Second })
+		n := l.node("n", chain, func(c *Config, _ *Deps) { c.Heartbeat, c.HeartbeatTimeout = 2*time.Second, 8*time.Second })
 		s := l.script("peer", n).at(chain[10], chain[8], 9).hello()
 		s.next(0, TypeNotice)
 		l.pass(30 * time.Second)

@@ -38,11 +38,28 @@ func (m *Manager) evaluate(now time.Time) {
 		if len(in.peers) > 0 {
 			m.progress.arrived(now)
 		}
+		m.warnPruned(&in)
 	case LIBCatchup:
 		m.sched.Extend(d.target)
 		m.pump(now)
 	case HeadCatchup:
 		m.startAsk(d.ask, now)
+	}
+}
+
+// warnPruned tells, at most once a minute, that the chain goes on but nobody keeps the blocks we need next.
+func (m *Manager) warnPruned(in *planInput) {
+	if in.now.Sub(m.warned) < time.Minute {
+		return
+	}
+	for i := range in.peers {
+		p := &in.peers[i]
+		if p.pos.LIB.Height > in.local.Head.Height && p.pos.First > in.local.LIB.Height+1 {
+			m.warned = in.now
+			m.log.Warn("no peer keeps the next blocks; connect to a node that has the whole history, or import a block file",
+				zap.Uint64("height", in.local.LIB.Height+1), zap.String("peer", string(p.id)), zap.Uint64("first", p.pos.First))
+			return
+		}
 	}
 }
 

@@ -7,12 +7,11 @@
 // clock.go (offsets from time messages). Manager is the driver around them.
 //
 // Ownership. The goroutine of Manager.Run owns the peer table, the scheduler, the caches of what is known to whom and
-// every decision; it never blocks. Around it, each with a bounded queue: per peer a reader (one per link, decodes),
-// two writers (lane 0 and lane 1) and a server (answers ranges and requests on lane 2, in order, under the rate
-// limit); per node a header checker, a block adder, a range importer, a voter, a transaction worker and a repairer.
+// every decision; it never blocks. Around it, each with a bounded queue: per peer three readers
+// (one per lane, decode) and two servers (ranges, in order and under the rate limit; other requests); per node a header checker, a block adder, a range importer, a voter, a transaction worker and a repairer.
 // The table of bans is the one value with a lock, since the host asks it from its own goroutines.
 //
-// Invariants. History is served on lane 2 only, and only by a peer's server goroutine. A live block is relayed after
+// Invariants. History is served on lane 2 only, and only by a peer's server goroutines. A live block is relayed after
 // its header was checked and before it is executed. A chunk that a peer failed to deliver is never asked of the same
 // peer again. What was downloaded but not applied is bounded in bytes, and the lowest missing chunk may always be
 // asked for, so the bound cannot dead-lock. Payloads handed to Link.Send are shared between links and never changed.

@@ -143,11 +143,52 @@ func TestVotesAreRelayedOnce(t *testing.T) {
 		}
 		l.pass(time.Second)
 		for i, n := range nodes {
-			n.do(func() { require.Len(l.t, n.votes, 50-(50+3-i)/4, "none twice") })
+			n.do(func() { require.Equal(l.t, 50-(50+3-i)/4, n.offered, "none twice") })
 		}
 		// The end of the line got each vote of the others once, and gave its own once.
 		p := nodes[3].m.Peers()[0]
 		require.EqualValues(l.t, 12, p.VotesOut)
+	})
+}
+
+func TestAVoteFromTwoPeersIsTakenOnce(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(10, chainShape{})
+		n := l.node("n", chain)
+		for _, name := range []string{"a", "b"} {
+			s := l.script(name, n).at(chain[10], chain[8], 9).hello()
+			s.next(0, TypeNotice)
+			s.send(0, TypeVotes, EncodeVotes([]block.Vote{sampleVote(1), sampleVote(2)}))
+		}
+		l.eventually(func() bool { return peerOf(n, "b").VotesIn == 2 }, "both came")
+		l.pass(time.Second)
+		n.do(func() { require.Equal(l.t, 2, n.offered) })
+		require.Zero(l.t, peerOf(n, "a").VotesOut+peerOf(n, "b").VotesOut, "who has it does not get it")
+	})
+}
+
+func TestPullsAreNotLimited(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(300, chainShape{size: 1000})
+		n := l.node("n", chain, func(c *Config, _ *Deps) { c.ServeBytesPerSec = 1000 })
+		s := l.script("peer", n).at(chain[300], chain[298], 299).hello()
+		s.next(0, TypeNotice)
+		history := SyncRequest{Start: 1, End: 200, ReqIndex: 8}
+		s.send(0, TypeSyncRequest, history.Encode())
+		x := n.produce(chainShape{size: 1 << 20})
+		n.m.BroadcastBlock(x, "")
+		s.next(0, TypeBlockHeader)
+		begin := time.Now()
+		r := Request{Blocks: IDs{Mode: ModeNormal, IDs: hashes(x)}, ReqIndex: 9}
+		s.send(0, TypeRequest, r.Encode())
+		for {
+			b, err := DecodeSignedBlock(s.next(transport.LaneCatchUp, TypeSignedBlock))
+			require.NoError(l.t, err)
+			if b.ReqIndex == 9 {
+				break
+			}
+		}
+		require.Less(l.t, time.Since(begin), time.Second)
 	})
 }
 

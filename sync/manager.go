@@ -67,6 +67,7 @@ type Manager struct {
 	txRelay    []gossip
 	flushTimer *time.Timer
 	flushSet   bool
+	warned     time.Time // when the lack of a peer with the blocks we need was last told
 	progress   syncProgress
 }
 
@@ -219,7 +220,8 @@ func (m *Manager) MembersChanged() {
 	m.post(func() {
 		for _, p := range m.peers {
 			if err := m.member(p.id); err != nil {
-				m.goAway(p, NotAMember, err, true)
+				m.goAway(p, NotAMember, err, false) // the gate keeps it out, and lets it in when it is a member again
+				m.wg.Go(func() { m.deps.Host.Disconnect(p.id, NotAMember.String()) })
 			}
 		}
 	})
@@ -246,11 +248,12 @@ func (m *Manager) onLink(l transport.Link) {
 	}
 	p := newPeer(m.ctx, l, now)
 	m.peers[id] = p
-	m.wg.Add(4)
+	m.wg.Add(5)
 	go m.read(p, transport.LaneConsensus)
 	go m.read(p, transport.LaneTransactions)
 	go m.read(p, transport.LaneCatchUp)
-	go m.server(p)
+	go m.server(p, p.ranges)
+	go m.server(p, p.serve)
 	m.log.Info("link is up", zap.String("peer", string(id)), zap.String("provider", l.Provider()), zap.Bool("incoming", l.Incoming()))
 	m.sendHandshake(p)
 }
@@ -316,7 +319,7 @@ func (m *Manager) punish(p *peer, why Reason, err error) {
 		return
 	}
 	m.sched.Discard(p.id)
-	m.goAway(p, why, err, true)
+	m.goAway(p, why, err, why != NotAMember)
 }
 
 func (m *Manager) onGoAway(p *peer, g *GoAway) {

@@ -145,6 +145,7 @@ type modelNode struct {
 	addedTwice int
 	checked    int
 	votes      []block.Vote
+	offered    int // votes given to AddVotes
 	replaced   []uint64
 	onCheck    func(*block.SealedHeader)
 	refuse     map[common.Hash]bool // AddBlock finds the body invalid
@@ -336,6 +337,7 @@ func (n *modelNode) insertFinal(b *block.Block) {
 func (n *modelNode) AddVotes(vs []block.Vote) (err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.offered += len(vs)
 	for _, v := range vs {
 		if v.Signature[0] == 0xBD {
 			err = errModelInvalid

@@ -53,7 +53,8 @@ type peer struct {
 	badFrom    time.Time
 	suspected  int
 
-	serve  chan *serveJob
+	ranges chan *serveJob       // history, under the rate limit
+	serve  chan *serveJob       // all other requests: never behind history
 	active map[uint64]*serveJob // by ReqIndex, until served
 
 	counts peerCounts
@@ -73,6 +74,7 @@ func newPeer(parent context.Context, link transport.Link, now time.Time) *peer {
 		knownBlocks: newRecent[common.Hash, struct{}](maxKnownBlocks),
 		knownVotes:  newRecent[uint64, struct{}](maxKnownVotes),
 		knownTxs:    newRecent[common.Hash, struct{}](maxKnownTxs),
+		ranges:      make(chan *serveJob, maxServeQueue),
 		serve:       make(chan *serveJob, maxServeQueue),
 		active:      make(map[uint64]*serveJob),
 	}

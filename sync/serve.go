@@ -86,8 +86,12 @@ func (m *Manager) onRequest(p *peer, r *Request) {
 }
 
 func (m *Manager) serve(p *peer, j *serveJob) {
+	queue := p.serve
+	if j.blocks == nil && j.txs == nil {
+		queue = p.ranges
+	}
 	select {
-	case p.serve <- j:
+	case queue <- j:
 		p.active[j.req] = j
 	default:
 		e := ErrorMessage{ReqIndex: j.req, Code: CodeOverloaded, Detail: "too many requests are waiting"}
@@ -95,14 +99,14 @@ func (m *Manager) serve(p *peer, j *serveJob) {
 	}
 }
 
-// server answers one peer's requests, in order, on the catch-up lane.
-func (m *Manager) server(p *peer) {
+// server answers one peer's requests of one queue, in order, on the catch-up lane.
+func (m *Manager) server(p *peer, queue <-chan *serveJob) {
 	defer m.wg.Done()
 	for {
 		select {
 		case <-p.ctx.Done():
 			return
-		case j := <-p.serve:
+		case j := <-queue:
 			err := m.answer(p, j)
 			m.post(func() { delete(p.active, j.req) })
 			if p.ctx.Err() != nil {
@@ -139,16 +143,16 @@ func (m *Manager) refuseRequest(p *peer, j *serveJob, code ErrorCode, height uin
 	return p.link.Send(p.ctx, transport.Message{Lane: transport.LaneCatchUp, Type: uint8(TypeError), Payload: e.Encode()})
 }
 
-// sendBlock sends one block of an answer within the rate limit.
-func (m *Manager) sendBlock(p *peer, j *serveJob, height, remaining uint64, raw []byte) error {
-	s := SignedBlock{ReqIndex: j.req, StepID: j.step, Height: height, Remaining: remaining, Raw: raw}
-	return m.sendPaced(p, j, s.Encode())
-}
-
+// sendPaced sends one block of history within the rate limit.
 func (m *Manager) sendPaced(p *peer, j *serveJob, payload []byte) error {
 	if wait := m.limiter.Reserve(len(payload), time.Now()); wait > 0 && !sleep(p.ctx, wait) {
 		return p.ctx.Err()
 	}
+	return m.sendBlock(p, j, payload)
+}
+
+// sendBlock sends one block of an answer: what is reversible or just announced is live traffic and not limited.
+func (m *Manager) sendBlock(p *peer, j *serveJob, payload []byte) error {
 	if j.cancelled.Load() {
 		return errCancelled
 	}
@@ -224,7 +228,8 @@ func (m *Manager) answerIDs(p *peer, j *serveJob) error {
 		} else if h, err := headerOfBlock(raw); err == nil {
 			height = h.Number()
 		}
-		if err := m.sendBlock(p, j, height, uint64(len(ids)-1-i), raw); err != nil {
+		s := SignedBlock{ReqIndex: j.req, StepID: j.step, Height: height, Remaining: uint64(len(ids) - 1 - i), Raw: raw}
+		if err := m.sendBlock(p, j, s.Encode()); err != nil {
 			return err
 		}
 	}
@@ -257,7 +262,14 @@ func (m *Manager) answerBranch(p *peer, j *serveJob) error {
 		if bytes += len(raw); bytes >= maxAnswerBytes {
 			left = 0
 		}
-		return m.sendBlock(p, j, height, left, raw)
+		s := SignedBlock{ReqIndex: j.req, StepID: j.step, Height: height, Remaining: left, Raw: raw}
+		if height <= br.to {
+			return m.sendPaced(p, j, s.Encode())
+		}
+		return m.sendBlock(p, j, s.Encode())
+	}
+	if first := m.deps.Blocks.FirstHeight(); br.from <= br.to && br.from < first {
+		return m.refuseRequest(p, j, CodePruned, first, fmt.Sprintf("blocks below %d are pruned", first))
 	}
 	for at := br.from; at <= br.to && left > 0; {
 		var raws [][]byte
@@ -360,9 +372,6 @@ func (m *Manager) answerTransactions(p *peer, j *serveJob) error {
 		}
 		payload := encodePackedTransactions(batch)
 		batch, size = nil, 0
-		if wait := m.limiter.Reserve(len(payload), time.Now()); wait > 0 && !sleep(p.ctx, wait) {
-			return p.ctx.Err()
-		}
 		return p.link.Send(p.ctx, transport.Message{Lane: transport.LaneTransactions, Type: uint8(TypePackedTransactions), Payload: payload})
 	}
 	for _, h := range want {
