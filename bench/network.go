@@ -94,8 +94,8 @@ func cpuOf(n *testnet.Network) (sum time.Duration) {
 	return sum
 }
 
-// finalityMetric is the driver's histogram from the start of a block's slot... see docs/metrics.md.
-const finalityMetric = "bornode_consensus_finality_seconds"
+// finalityMetric is the driver's histogram of the time from the start of a block's slot until it is final there.
+const finalityMetric = "bornode_consensus_finality_latency_seconds"
 
 func histogram(ctx context.Context, addr, name string) (*dto.Histogram, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)

@@ -44,8 +44,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		register(c)
 		return c
 	}
-	histogram := func(name, help string, first float64) prometheus.Histogram {
-		h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(first, 2, 14)})
+	histogram := func(name, help string, first, factor float64, count int) prometheus.Histogram {
+		h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(first, factor, count)})
 		register(h)
 		return h
 	}
@@ -65,8 +65,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		evidence:      counter("evidence_total", "provable faults seen"),
 		aggregates:    counter("aggregate_checks_total", "aggregate signatures verified, own tallies not counted"),
 		seals:         counter("seal_checks_total", "block seals verified"),
-		finality:      histogram("finality_latency_seconds", "start of a block's slot until it is final here", 0.05),
-		logSync:       histogram("votelog_sync_seconds", "one write and fsync of the vote log", 0.0001),
+		finality:      histogram("finality_latency_seconds", "start of a block's slot until it is final here", 0.002, 1.4, 28),
+		logSync:       histogram("votelog_sync_seconds", "one write and fsync of the vote log", 0.0001, 2, 14),
 		rangeBlocks:   vec("range_blocks", "blocks imported in ranges", "mode"),
 		rangeRate:     gauge("range_rate_blocks_per_second", "rate of the newest range import"),
 		entered:       counter("entered_blocks", "headers that entered the tree"),
