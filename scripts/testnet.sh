@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A local network of real processes in .testnet (or $BORNODE_TESTNET): 4 producers and 1 observer.
+# A local network of real processes in .testnet (or $BORNODE_TESTNET): 4 producers and 1 observer, on ports from 28500
+# (or $BORNODE_TESTNET_PORT; 0 chooses a free range).
 # usage: scripts/testnet.sh up|down|status|... (anything else is handed to `bornode testnet` with the folder set)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,7 +8,7 @@ dir=${BORNODE_TESTNET:-.testnet}
 bin=build/bin/bornode
 [ -x "$bin" ] || make build
 case "${1:-up}" in
-  up) exec "$bin" testnet up --dir "$dir" --nodes 4 --observers 1 "${@:2}" ;;
+  up) exec "$bin" testnet up --dir "$dir" --nodes 4 --observers 1 --base-port "${BORNODE_TESTNET_PORT:-28500}" "${@:2}" ;;
   down) exec "$bin" testnet down --dir "$dir" --delete "${@:2}" ;;
   *) exec "$bin" testnet "$1" --dir "$dir" "${@:2}" ;;
 esac
