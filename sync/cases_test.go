@@ -415,6 +415,7 @@ func TestCase16DuplicatesAreDamped(t *testing.T) {
 		h, err := DecodeBlockHeader(o.next(0, TypeBlockHeader))
 		require.NoError(l.t, err)
 		require.Equal(l.t, chain[len(chain)-1].Hash(), h.Sealed.Hash())
+		l.eventually(func() bool { return n.Status().Head.Hash == chain[len(chain)-1].Hash() }, "taken")
 		own := n.produce(chainShape{})
 		n.m.BroadcastBlock(own, "")
 		b, err := DecodeSignedBlock(o.next(0, TypeSignedBlock))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/transport"
+	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
 )
 
@@ -80,7 +81,7 @@ func (m *Manager) planInput(now time.Time) planInput {
 			id: p.id, pos: p.pos, latency: p.latency(), since: p.aheadSince, notRange: p.notRange, notAsk: p.notAsk,
 			canRange: p.hello.Modes&ServeRange != 0, rangeTo: p.rangeTo(),
 		}
-		v.headHere = p.pos.Head.Hash == in.local.Head.Hash || in.local.ahead(p.pos)
+		v.headHere = p.pos.Head.Hash == in.local.Head.Hash || in.local.ahead(p.pos) || m.coming(p.pos.Head.Hash)
 		if !v.headHere {
 			_, err := m.deps.Blocks.Header(p.pos.Head.Hash)
 			v.headHere = err == nil
@@ -90,6 +91,9 @@ func (m *Manager) planInput(now time.Time) planInput {
 	}
 	return in
 }
+
+// coming reports whether a block is being checked, fetched or added already.
+func (m *Manager) coming(hash common.Hash) bool { return m.pulls[hash] != nil || m.seen.Has(hash) }
 
 func (m *Manager) source(p *peer) {
 	if p.hello.Modes&ServeRange != 0 {

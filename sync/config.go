@@ -34,7 +34,7 @@ func DefaultConfig() Config {
 		RunAheadBytes:    128 << 20,
 		RunAheadBlocks:   32768,
 		RequestTimeout:   5 * time.Second,
-		Heartbeat:        5 * time.Second,
+		Heartbeat:        2 * time.Second,
 		HeartbeatTimeout: 30 * time.Second,
 		HandshakeTimeout: 15 * time.Second,
 		ServeBytesPerSec: 0,

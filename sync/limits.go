@@ -68,7 +68,7 @@ const (
 
 // Fixed times that no setting changes.
 const (
-	tickEvery        = 100 * time.Millisecond
+	tickEvery        = 200 * time.Millisecond
 	gossipDelay      = 10 * time.Millisecond // transactions are collected this long before a batch leaves
 	voteRelayDelay   = 2 * time.Millisecond
 	dampFor          = 30 * time.Second // a peer's wish not to get our relayed blocks or votes lasts this long

@@ -34,7 +34,7 @@ type peerView struct {
 	pos      Position
 	latency  time.Duration // one way
 	since    time.Time     // when this peer was first seen ahead, without our catching up since; zero: it is not
-	headHere bool          // its head is already in our tree
+	headHere bool          // its head is already in our tree, or on its way into it
 	notRange time.Time     // not to be asked for ranges before
 	notAsk   time.Time     // not to be asked for its branch before
 	canRange bool
