@@ -27,9 +27,6 @@ const (
 // Bounds on what this node keeps and queues.
 const (
 	maxEvents           = 256      // messages waiting for the manager; readers wait beyond that
-	maxLaneQueue        = 1024     // messages to one peer on lane 0
-	maxLaneQueueBytes   = 32 << 20 // bytes of them
-	maxGossipQueue      = 64       // transaction batches to one peer
 	maxServeQueue       = 16       // requests of one peer not served yet
 	maxServePerRequest  = 1 << 16  // heights of one sync_request
 	maxAnswerBytes      = 32 << 20 // bytes of blocks in one answer to a request
@@ -46,8 +43,7 @@ const (
 	maxKnownBlocks      = 1024    // per peer
 	maxKnownVotes       = 1 << 13 // per peer
 	maxKnownTxs         = 1 << 15 // per peer
-	maxSeenTxs          = 1 << 17
-	maxOrphans          = 256 // live blocks whose parent is not known yet
+	maxOrphans          = 256     // live blocks whose parent is not known yet
 	maxOrphansPerPeer   = 32
 	maxOrphanBytes      = 64 << 20
 	maxUnlinkable       = 128  // unlinkable blocks of one peer without a useful one between
@@ -73,7 +69,6 @@ const (
 	voteRelayDelay   = 2 * time.Millisecond
 	dampFor          = 30 * time.Second // a peer's wish not to get our relayed blocks or votes lasts this long
 	dampAfter        = 8                // useless duplicates in a row before that wish is sent
-	goAwayGrace      = 2 * time.Second  // how long a go_away may take to leave before the link is cut
 	maxSourceBackoff = time.Minute
 	liveLag          = 256 // blocks: a peer further below our LIB gets no live traffic
 )

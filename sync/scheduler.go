@@ -88,11 +88,15 @@ type scheduler struct {
 	sources map[transport.PeerID]*source
 	reqs    func() uint64
 	held    int64   // bytes received and not applied, the importer's rest included
-	average float64 // bytes of a block
+	average float64 // bytes of a block; a guess on the high side until the first ones are here
+	seen    int     // blocks behind average, up to averageOver
 }
 
+// averageOver is how many blocks the average size of a block follows.
+const averageOver = 64
+
 func newScheduler(lim schedulerLimits, reqs func() uint64) *scheduler {
-	return &scheduler{lim: lim, sources: make(map[transport.PeerID]*source), reqs: reqs, average: 1024}
+	return &scheduler{lim: lim, sources: make(map[transport.PeerID]*source), reqs: reqs, average: 64 << 10}
 }
 
 // Start begins a sync on top of applied. What was there before is forgotten.
@@ -355,7 +359,8 @@ func (s *scheduler) Receive(p transport.PeerID, req, height uint64, raw []byte, 
 	src := s.sources[p]
 	src.progress = now
 	src.waiting = max(0, src.waiting-s.average)
-	s.average += (n - s.average) / 64
+	s.seen = min(s.seen+1, averageOver)
+	s.average += (n - s.average) / float64(s.seen)
 	if height < c.end {
 		return receiptTaken, c
 	}
