@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -103,9 +104,13 @@ func TestRequestLimits(t *testing.T) {
 	conn, _, err := websocket.DefaultDialer.Dial(n.srv.WSURL(), nil)
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.WriteMessage(websocket.TextMessage, []byte(big)))
+	_ = conn.WriteMessage(websocket.TextMessage, []byte(big)) // the server may end the connection before all is written
 	_, _, err = conn.ReadMessage()
-	require.True(t, websocket.IsCloseError(err, websocket.CloseMessageTooBig), "%v", err)
+	require.Error(t, err, "the connection is ended")
+	var ended *websocket.CloseError
+	if errors.As(err, &ended) { // unless its reset overtook the reason
+		require.Equal(t, websocket.CloseMessageTooBig, ended.Code)
+	}
 }
 
 func TestMoreLimits(t *testing.T) {

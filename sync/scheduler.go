@@ -120,12 +120,16 @@ func (s *scheduler) Source(p transport.PeerID, first, last uint64, rtt time.Dura
 	src.first, src.last, src.rtt = first, last, rtt
 }
 
-// Remove forgets a peer; what it was asked for goes to others, with the blocks it already brought kept.
+// Remove forgets a peer; what it was asked for goes to others, with the blocks it already brought kept. Should it come
+// back, it is asked like a new one: what it could not serve then it may have now.
 func (s *scheduler) Remove(p transport.PeerID) {
 	for _, c := range slices.Clone(s.chunks) {
 		if c.state == chunkAsked && c.peer == p {
 			s.release(c, false)
 		}
+	}
+	for _, c := range s.chunks {
+		delete(c.tried, p)
 	}
 	delete(s.sources, p)
 }
