@@ -71,9 +71,6 @@ type Deps struct {
 	Signer   Signer  // nil: an observer
 	// Txs gives the transactions for a block on this parent; nil builds empty blocks.
 	Txs func(parent common.Hash) chain.TxSource
-	// Behind reports that the node is catching up with irreversible history: it makes no blocks then. It must not
-	// block. May be nil.
-	Behind func() bool
 	// OnEvidence is told of provable faults, from the driver's goroutine: it must not block. May be nil.
 	OnEvidence func(dpos.Evidence)
 	// OnBadVotes is told of votes that failed verification, from the driver's goroutine: it must not block. May be nil.

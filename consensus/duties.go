@@ -97,10 +97,6 @@ func (c *core) compact() error {
 
 // produce queues our block. One that waits for the executor still is too late: its slot is given up.
 func (c *core) produce(p *dpos.Produce) {
-	if behind := c.d.deps.Behind; behind != nil && behind() {
-		_ = c.step(dpos.Built{Slot: p.Slot}) // a block on an old head would be of no use to anybody
-		return
-	}
 	if old := c.work.build; old != nil {
 		c.d.m.missed.Inc()
 		_ = c.step(dpos.Built{Slot: old.Slot})

@@ -155,6 +155,24 @@ func checkMembers(o *Options) error {
 			return bad(key+".account", "a producer's node needs the producer's account")
 		}
 	}
+	return checkProducersNodes(o)
+}
+
+// checkProducersNodes: without a node that may connect a producer's blocks and votes reach nobody. A file without any
+// member is that of a node that stays alone.
+func checkProducersNodes(o *Options) error {
+	if len(o.Members) == 0 {
+		return nil
+	}
+	has := make(map[common.Address]bool)
+	for _, m := range o.Members {
+		has[m.Account] = has[m.Account] || m.Roles&RoleProducer != 0
+	}
+	for i, p := range o.Producers {
+		if !has[p.Account] {
+			return bad(fmt.Sprintf("producers[%d].account", i), "%s has no node: add a member with this account and the role producer", p.Account)
+		}
+	}
 	return nil
 }
 

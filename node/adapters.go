@@ -5,11 +5,14 @@ import (
 	"errors"
 	"sync/atomic"
 
+	gethpool "github.com/ethereum/go-ethereum/core/txpool"
+
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/consensus"
 	blocksync "github.com/bornode/bornode/sync"
+	"github.com/bornode/bornode/txpool"
 )
 
 // syncDriver is the consensus driver as package blocksync sees it. It refuses a history that contradicts the
@@ -37,7 +40,7 @@ func (d syncDriver) AddRange(ctx context.Context, blocks []*block.Block, mode bl
 		m = consensus.Certified
 	}
 	r, err := d.Driver.AddRange(ctx, blocks, m)
-	return blocksync.RangeResult{Applied: r.Applied, Rest: r.Rest}, err
+	return blocksync.RangeResult{Applied: r.Applied, Next: r.Next, Rest: r.Rest}, err
 }
 
 func (d syncDriver) Status() blocksync.DriverStatus {
@@ -64,6 +67,8 @@ func classify(err error) blocksync.Verdict {
 		return blocksync.VerdictIrrelevant
 	case errors.Is(err, consensus.ErrInvalid), errors.Is(err, chain.ErrInvalidBody), errors.Is(err, block.ErrDecode):
 		return blocksync.VerdictInvalid
+	case errors.Is(err, txpool.ErrBlob), errors.Is(err, gethpool.ErrInvalidSender), errors.Is(err, gethpool.ErrOversizedData):
+		return blocksync.VerdictInvalid // a transaction that no state could make right
 	}
 	return blocksync.VerdictOverloaded
 }

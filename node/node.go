@@ -7,7 +7,6 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -47,7 +46,6 @@ type Node struct {
 	sync    *blocksync.Manager
 	rpc     *rpc.Server
 	members *members
-	behind  atomic.Bool    // catching up with irreversible history
 	closers []func() error // in order of opening
 }
 
@@ -134,7 +132,7 @@ func (n *Node) openConsensus() (err error) {
 	deps := consensus.Deps{
 		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Schedule: n.gen.Schedule(),
 		Chain: n.chain, Store: n.store, Network: net, Log: n.log.Named("consensus"), Registry: n.reg,
-		Txs: n.transactions, Behind: n.behind.Load,
+		Txs: n.transactions,
 		OnEvidence: func(e dpos.Evidence) {
 			n.log.Warn("a producer broke a rule of consensus", zap.Stringer("producer", e.Guilty), zap.Uint64("slot", e.Slot), zap.Uint8("kind", uint8(e.Kind)))
 		},
@@ -172,7 +170,6 @@ func (n *Node) openConsensus() (err error) {
 		Host: n.host, Driver: syncDriver{n.driver, point}, Blocks: n.store, Pool: n.pool, Members: n.members,
 		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Identity: identity,
 		Classify: classify, Corrupt: corrupt,
-		OnState:      func(s blocksync.State) { n.behind.Store(s == blocksync.LIBCatchup) },
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
 		Log:          n.log.Named("sync"), Registry: n.reg,
 	})

@@ -116,9 +116,6 @@ func (m *Manager) enter(d decision, now time.Time) {
 	}
 	was := m.state
 	m.state = d.state
-	if m.deps.OnState != nil {
-		m.deps.OnState(d.state)
-	}
 	pos := m.position()
 	m.log.Info("sync state", zap.Stringer("from", was), zap.Stringer("to", d.state), zap.Uint64("height", pos.Head.Height), zap.Uint64("target", d.target))
 	m.metrics.state(d.state)

@@ -125,10 +125,8 @@ type Deps struct {
 	OnLink func(transport.Link)
 	// OnPeerSigner is told when a peer's handshake says that it signs, from the manager's goroutine: it must not block.
 	OnPeerSigner func(peer transport.PeerID, account common.Address, started time.Time)
-	// OnState is told of every change of the node's state, from the manager's goroutine: it must not block.
-	OnState  func(State)
-	Log      *zap.Logger
-	Registry prometheus.Registerer
+	Log          *zap.Logger
+	Registry     prometheus.Registerer
 }
 
 func (d *Deps) check() error {

@@ -34,7 +34,8 @@ func claimPorts(base, nodes int) (int, *os.File, error) {
 	for b := firstAutoPort; b+autoStep < lastAutoPort; b += autoStep {
 		f, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("bornode-testnet-%d.lock", b)), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
-			return 0, nil, err
+			last = err // another user's, say
+			continue
 		}
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			if last = checkPorts(b, nodes); last == nil {

@@ -98,12 +98,15 @@ func importCommand() *cobra.Command {
 		counted := &countingReader{r: f}
 		reader, err := blockstore.NewImportReader(bufio.NewReaderSize(counted, 1<<20), 0)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", in, err)
 		}
 		bar := newBar(cmd.ErrOrStderr(), "import", 0, uint64(info.Size())) //nolint:gosec // not negative
 		from, to, err := node.Import(cmd.Context(), c, reader, log, func(uint64) { bar.at(counted.n) })
+		if err != nil && to <= from {
+			return fmt.Errorf("%s: nothing was imported: %w", in, err)
+		}
 		if err != nil {
-			return fmt.Errorf("imported blocks %d to %d, then: %w", from+1, to, err)
+			return fmt.Errorf("%s: imported blocks %d to %d, then: %w", in, from+1, to, err)
 		}
 		bar.done()
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "last irreversible block was %d, is %d now\n", from, to)

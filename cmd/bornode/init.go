@@ -34,7 +34,7 @@ func initCommand() *cobra.Command {
 					return err
 				}
 				chainID = gen.Parameters().ChainID
-				if err := gen.Write(filepath.Join(dir, node.GenesisFile)); err != nil {
+				if err := placeGenesis(gen, genesisPath, filepath.Join(dir, node.GenesisFile)); err != nil {
 					return err
 				}
 			}
@@ -59,4 +59,27 @@ func initCommand() *cobra.Command {
 	f.BoolVar(&producer, "producer", false, "also make a producer's seal and vote keys")
 	f.Uint64Var(&chainID, "chain-id", 0, "chain id, for a producer's proof when there is no genesis file yet")
 	return cmd
+}
+
+// placeGenesis copies a genesis file into a node's folder; one that is there already is kept, and must be the same.
+func placeGenesis(gen *genesis.Genesis, from, to string) error {
+	have, err := genesis.Load(to)
+	if errors.Is(err, fs.ErrNotExist) {
+		return gen.Write(to)
+	}
+	if err != nil {
+		return err
+	}
+	a, err := have.Block()
+	if err != nil {
+		return err
+	}
+	b, err := gen.Block()
+	if err != nil {
+		return err
+	}
+	if a.Hash() != b.Hash() {
+		return fmt.Errorf("%s is of another network (block 0 is %s) than %s (block 0 is %s): use another folder", to, a.Hash(), from, b.Hash())
+	}
+	return nil
 }

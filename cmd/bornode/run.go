@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -22,6 +24,9 @@ func loadConfig(dir string, flags *pflag.FlagSet) (*config.Config, error) {
 		path = v
 	}
 	c, err := config.Load(path, os.Environ(), flags)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no %s; make the node's folder with: bornode init --dir %s", path, dir)
+	}
 	if err != nil {
 		return nil, err
 	}
