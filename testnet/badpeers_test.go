@@ -43,8 +43,7 @@ import (
 func logged(t *testing.T, x *Node, words ...string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		b, err := os.ReadFile(x.LogFile())
-		require.NoError(t, err)
+		b, _ := os.ReadFile(x.LogFile()) // no line, then
 		for line := range strings.Lines(string(b)) {
 			found := true
 			for _, w := range words {
