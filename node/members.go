@@ -3,12 +3,16 @@ package node
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/state"
+	"github.com/ethereum/go-ethereum/core/types"
 	"go.uber.org/zap"
 
-	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/transport"
 )
@@ -17,14 +21,26 @@ import (
 // that is behind also accepts the members of genesis and the peers of its configuration, since what it knows of the
 // contract may be old.
 type members struct {
+	self   transport.PeerID
+	log    *zap.Logger
 	always map[transport.PeerID]bool // genesis and configuration
 	behind atomic.Bool
 	listed atomic.Pointer[map[transport.PeerID]bool]
 	root   common.Hash // storage root of the contract that listed was read from; watch's goroutine only
+	alone  time.Time   // when refusedEverywhere spoke last; watch's goroutine only
+
+	mu   sync.Mutex
+	told map[transport.PeerID]time.Time // whom the log named lately
 }
 
-func newMembers(gen *genesis.Genesis, peers []string, self transport.PeerID) *members {
-	m := &members{always: map[transport.PeerID]bool{self: true}}
+// Bounds of what the log says about peers that are no members: anybody may try to connect, over and over.
+const (
+	tellAgain = time.Minute
+	maxTold   = 64
+)
+
+func newMembers(gen *genesis.Genesis, peers []string, self transport.PeerID, log *zap.Logger) *members {
+	m := &members{self: self, log: log, always: map[transport.PeerID]bool{self: true}, told: make(map[transport.PeerID]time.Time)}
 	for _, x := range gen.Members() {
 		m.always[transport.PeerID(x.PeerID)] = true
 	}
@@ -45,16 +61,52 @@ func (m *members) Check(p transport.PeerID) error {
 	if m.behind.Load() && m.always[p] {
 		return nil
 	}
+	m.tell(p)
 	return fmt.Errorf("%s is not a member of this network; admit it through the Members contract: %w", p, transport.ErrNotMember)
 }
 
+// tell logs a refusal, once a minute for a peer.
+func (m *members) tell(p transport.PeerID) {
+	now := time.Now()
+	m.mu.Lock()
+	last, known := m.told[p]
+	if known && now.Sub(last) < tellAgain {
+		m.mu.Unlock()
+		return
+	}
+	if len(m.told) >= maxTold {
+		clear(m.told)
+	}
+	m.told[p] = now
+	m.mu.Unlock()
+	m.log.Warn("refused: not a member; admit it through the Members contract, or remove it from p2p.peers if it stands there", zap.String("peer", string(p)))
+}
+
+// refusedEverywhere says why a node without peers may have none: members cut a stranger off without a word.
+func (m *members) refusedEverywhere(peers int, height uint64) {
+	listed := m.listed.Load()
+	if peers > 0 || listed == nil || (*listed)[m.self] || time.Since(m.alone) < tellAgain {
+		return
+	}
+	m.alone = time.Now()
+	m.log.Warn("no peers: this node is not a member at its last irreversible block, members refuse it until it is admitted through the Members contract",
+		zap.String("peer", string(m.self)), zap.Uint64("height", height))
+}
+
+// contract is what refresh reads of the chain.
+type contract interface {
+	FinalHeader() *types.Header
+	StateAt(h *types.Header) (*state.StateDB, error)
+	Members() ([]contracts.MemberEntry, error)
+}
+
 // refresh reads the contract again if it changed; it reports whether the gate may judge differently now.
-func (m *members) refresh(c *chain.Chain, behind bool, log *zap.Logger) bool {
+func (m *members) refresh(c contract, behind bool) bool {
 	changed := m.behind.Swap(behind) != behind
 	final := c.FinalHeader()
 	state, err := c.StateAt(final)
 	if err != nil {
-		log.Warn("state at LIB is not readable: members stay as they were", zap.Uint64("height", final.Number.Uint64()), zap.Error(err))
+		m.log.Warn("state at LIB is not readable: members stay as they were", zap.Uint64("height", final.Number.Uint64()), zap.Error(err))
 		return changed
 	}
 	root := state.GetStorageRoot(genesis.MembersAddress)
@@ -63,7 +115,7 @@ func (m *members) refresh(c *chain.Chain, behind bool, log *zap.Logger) bool {
 	}
 	list, err := c.Members()
 	if err != nil {
-		log.Warn("members are not readable: they stay as they were", zap.Uint64("height", final.Number.Uint64()), zap.Error(err))
+		m.log.Warn("members are not readable: they stay as they were", zap.Uint64("height", final.Number.Uint64()), zap.Error(err))
 		return changed
 	}
 	next := make(map[transport.PeerID]bool, len(list))
@@ -72,6 +124,6 @@ func (m *members) refresh(c *chain.Chain, behind bool, log *zap.Logger) bool {
 	}
 	m.root = root
 	m.listed.Store(&next)
-	log.Info("members", zap.Int("count", len(next)), zap.Uint64("height", final.Number.Uint64()))
+	m.log.Info("members", zap.Int("count", len(next)), zap.Uint64("height", final.Number.Uint64()))
 	return true
 }

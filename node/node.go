@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -47,7 +48,11 @@ type Node struct {
 	rpc     *rpc.Server
 	members *members
 	closers []func() error // in order of opening
+	ran     atomic.Bool
 }
+
+// ErrRanBefore answers a second Run: what the first one closed cannot be used again.
+var ErrRanBefore = errors.New("this node ran before; open it again with New")
 
 // New opens every part. On an error what was opened is closed again.
 func New(ctx context.Context, cfg *config.Config, log *zap.Logger, reg *prometheus.Registry) (*Node, error) {
@@ -92,7 +97,7 @@ func (n *Node) openStorage(ctx context.Context) (err error) {
 	n.onClose(n.chain.Close)
 	poolCfg := n.cfg.Pool
 	poolCfg.Journal = n.cfg.Path(poolCfg.Journal)
-	if n.pool, err = txpool.New(poolCfg, n.chain, txpool.Deps{Log: n.log.Named("pool"), Registry: n.reg}); err != nil {
+	if n.pool, err = txpool.New(poolCfg, n.chain, txpool.Deps{Allowed: (&allowed{chain: n.chain}).check, Log: n.log.Named("pool"), Registry: n.reg}); err != nil {
 		return err
 	}
 	n.onClose(n.pool.Close)
@@ -119,8 +124,8 @@ func (n *Node) openNetwork() (err error) {
 	}
 	n.host = host
 	n.onClose(n.host.Close)
-	n.members = newMembers(n.gen, n.cfg.P2P.Peers, n.host.ID())
-	n.members.refresh(n.chain, true, n.log)
+	n.members = newMembers(n.gen, n.cfg.P2P.Peers, n.host.ID(), n.log)
+	n.members.refresh(n.chain, true)
 	n.host.SetGate(n.members.Check)
 	return nil
 }
@@ -204,8 +209,12 @@ func (n *Node) openRPC() (err error) {
 	return nil
 }
 
-// Run serves until ctx ends or a part fails, then closes everything. A nil error is an orderly end.
+// Run serves until ctx ends or a part fails, then closes everything. A nil error is an orderly end. A node runs once: a
+// second call is refused with ErrRanBefore.
 func (n *Node) Run(ctx context.Context) error {
+	if n.ran.Swap(true) {
+		return ErrRanBefore
+	}
 	head := n.chain.CurrentHeader()
 	n.log.Info("bornode starts", zap.String("version", Version), zap.Uint64("chain_id", n.gen.Parameters().ChainID),
 		zap.Stringer("genesis", n.chain.Genesis().Hash()), zap.String("peer", string(n.host.ID())),

@@ -62,9 +62,10 @@ func (n *Node) watchFinal(ctx context.Context) {
 			}
 		}
 		s := n.sync.Status()
-		if n.members.refresh(n.chain, s.State != blocksync.InSync || s.Peers == 0, n.log) {
+		if n.members.refresh(n.chain, s.State != blocksync.InSync || s.Peers == 0) {
 			n.sync.MembersChanged()
 		}
+		n.members.refusedEverywhere(s.Peers, n.chain.FinalHeader().Number.Uint64())
 	}
 }
 

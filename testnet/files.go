@@ -68,6 +68,7 @@ func (n *Network) writeGenesis(spec Spec) error {
 		n.Accounts = append(n.Accounts, a)
 		o.Alloc[a.Address] = ether
 	}
+	o.Members = append(o.Members, spec.Members...)
 	for _, x := range n.Nodes {
 		role := genesis.RoleObserver
 		if x.Role == "producer" {

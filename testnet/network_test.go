@@ -162,20 +162,23 @@ func sameChain(t *testing.T, n *Network, nodes ...int) uint64 {
 	return least
 }
 
-// onChainOnce checks that every transaction stands in exactly one final block of a node.
-func onChainOnce(t *testing.T, n *Network, node int, hashes []common.Hash) {
+// onChainOnce checks that every transaction stands in exactly one final block of a node, and returns the heights.
+func onChainOnce(t *testing.T, n *Network, node int, hashes []common.Hash) map[common.Hash]uint64 {
 	t.Helper()
 	c := client(t, n, node)
 	final := until(t, n, node, "an answer", func(Status) bool { return true }).Final
 	count := make(map[common.Hash]int)
+	heights := make(map[common.Hash]uint64)
 	for h := uint64(1); h <= final; h++ {
 		b, err := c.BlockByNumber(t.Context(), new(big.Int).SetUint64(h))
 		require.NoError(t, err)
 		for _, tx := range b.Transactions() {
 			count[tx.Hash()]++
+			heights[tx.Hash()] = h
 		}
 	}
 	for _, h := range hashes {
 		require.Equal(t, 1, count[h], "transaction %s", h)
 	}
+	return heights
 }

@@ -35,8 +35,9 @@ type Spec struct {
 	Direct        bool   // connect the nodes without the proxy: no partitions, less overhead
 	SyncMode      string // full or certified
 	MaxBlockBytes int
-	Set           []string // further settings of every node, key=value
-	NodeEnv       []string // environment of every node beside the caller's
+	Set           []string         // further settings of every node, key=value
+	Members       []genesis.Member // from the start, beside the network's own nodes
+	NodeEnv       []string         // environment of every node beside the caller's
 }
 
 // DefaultSpec is what `bornode testnet up` starts without flags.

@@ -18,6 +18,7 @@ import (
 type seen struct {
 	sent, included, final time.Time
 	accepted              bool
+	head                  uint64 // of the node that accepted it, right after
 }
 
 // follower watches the chain and owns what is known of each transaction.
@@ -203,7 +204,8 @@ func (f *follower) sendAll(ctx context.Context, url string, txs []*types.Transac
 }
 
 func (f *follower) send(ctx context.Context, client *rpc.Client, txs []*types.Transaction, raw []hexutil.Bytes) {
-	batch := make([]rpc.BatchElem, len(txs))
+	var head hexutil.Uint64
+	batch := make([]rpc.BatchElem, len(txs), len(txs)+1)
 	now := time.Now()
 	f.mu.Lock()
 	for i, tx := range txs {
@@ -212,7 +214,7 @@ func (f *follower) send(ctx context.Context, client *rpc.Client, txs []*types.Tr
 	}
 	f.offered += len(txs)
 	f.mu.Unlock()
-	err := client.BatchCallContext(ctx, batch)
+	err := client.BatchCallContext(ctx, append(batch, rpc.BatchElem{Method: "eth_blockNumber", Result: &head}))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range batch {
@@ -227,7 +229,8 @@ func (f *follower) send(ctx context.Context, client *rpc.Client, txs []*types.Tr
 			}
 			continue
 		}
-		f.txs[txs[i].Hash()].accepted = true
+		x := f.txs[txs[i].Hash()]
+		x.accepted, x.head = true, uint64(head)
 		f.accepted++
 	}
 	f.wake()
@@ -250,7 +253,7 @@ func (f *follower) result(o Options, begun time.Time, offered time.Duration) *Re
 	var inclusion, finality []time.Duration
 	for h, s := range f.txs {
 		if s.accepted {
-			r.Hashes = append(r.Hashes, h)
+			r.Hashes, r.Heads = append(r.Hashes, h), append(r.Heads, s.head)
 		}
 		if !s.included.IsZero() {
 			r.Included++

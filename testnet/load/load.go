@@ -74,6 +74,7 @@ type Result struct {
 	Finality   Percentiles `json:"finality"`
 
 	Hashes []common.Hash `json:"-"` // of the accepted transactions
+	Heads  []uint64      `json:"-"` // for each, the height of the accepting node's head at that moment
 }
 
 func (o *Options) validate() error {
