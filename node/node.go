@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -188,11 +187,8 @@ func (n *Node) transactions(parent common.Hash) chain.TxSource {
 	if h == nil {
 		return nil
 	}
-	fee := h.BaseFee
-	if fee == nil {
-		fee = new(big.Int)
-	}
-	return n.pool.Source(fee)
+	params := n.chain.Params()
+	return n.pool.Source(chain.BaseFee(&params, n.chain.Config(), h))
 }
 
 func (n *Node) openRPC() (err error) {

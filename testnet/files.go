@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -142,7 +141,7 @@ func (n *Network) admit(ctx context.Context, url string, x *Node) error {
 		return err
 	}
 	defer c.Close()
-	data, err := setNodeCall(x.PeerID, x.Account, contracts.RoleObserver)
+	data, err := contracts.AddMemberCall(x.PeerID, x.Account, contracts.RoleObserver)
 	if err != nil {
 		return err
 	}
@@ -168,27 +167,6 @@ func (n *Network) admit(ctx context.Context, url string, x *Node) error {
 	}
 	return nil
 }
-
-// setNodeCall is the admin's proposal, in effect at once, that makes a node a member.
-func setNodeCall(peerID string, account common.Address, roles uint8) ([]byte, error) {
-	var args abi.Arguments
-	for _, name := range []string{"bytes", "address", "uint8"} {
-		t, err := abi.NewType(name, "", nil)
-		if err != nil {
-			return nil, err
-		}
-		args = append(args, abi.Argument{Type: t})
-	}
-	m := contracts.NewMembers()
-	data, err := args.Pack([]byte(peerID), account, roles)
-	if err != nil {
-		return nil, err
-	}
-	return m.PackPropose(setNode, data), nil
-}
-
-// setNode is Members.SET_NODE.
-const setNode = 1
 
 // sendCall sends a transaction that calls a contract and returns its hash.
 func sendCall(ctx context.Context, c *ethclient.Client, from Account, to common.Address, data hexutil.Bytes) (common.Hash, error) {
