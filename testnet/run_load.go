@@ -22,19 +22,28 @@ type LoadOptions struct {
 
 // Load offers transactions with the network's funded accounts (all but those shown to people).
 func (n *Network) Load(ctx context.Context, o LoadOptions) (*load.Result, error) {
+	opts, err := n.loadOptions(o)
+	if err != nil {
+		return nil, err
+	}
+	return load.Run(ctx, opts)
+}
+
+// loadOptions names endpoints and accounts; what it returns is independent of the network's later changes.
+func (n *Network) loadOptions(o LoadOptions) (load.Options, error) {
 	urls := n.Endpoints()
 	if len(o.Nodes) > 0 {
 		urls = nil
 		for _, i := range o.Nodes {
 			x, err := n.Node(i)
 			if err != nil {
-				return nil, err
+				return load.Options{}, err
 			}
 			urls = append(urls, x.HTTP)
 		}
 	}
 	if len(urls) == 0 {
-		return nil, fmt.Errorf("testnet: no node of %s runs", n.Dir)
+		return load.Options{}, fmt.Errorf("testnet: no node of %s runs", n.Dir)
 	}
 	follow := ""
 	if o.Follow >= 0 && o.Follow < len(n.Nodes) {
@@ -47,6 +56,6 @@ func (n *Network) Load(ctx context.Context, o LoadOptions) (*load.Result, error)
 	for _, a := range n.Accounts[shownAccounts:] {
 		keys = append(keys, a.Private())
 	}
-	return load.Run(ctx, load.Options{Endpoints: urls, Follow: follow, Accounts: keys, Kind: o.Kind, Size: o.Size,
-		Rate: o.Rate, Duration: o.Duration, Drain: o.Drain})
+	return load.Options{Endpoints: urls, Follow: follow, Accounts: keys, Kind: o.Kind, Size: o.Size,
+		Rate: o.Rate, Duration: o.Duration, Drain: o.Drain}, nil
 }
