@@ -125,6 +125,11 @@ func (a *ethAPI) EstimateGas(ctx context.Context, args callArgs, ref *gethrpc.Bl
 		return 0, err
 	}
 	if accounts != nil {
+		for addr, acc := range *accounts {
+			if acc.MovePrecompileTo != nil {
+				return 0, invalidParams("override of %s: eth_estimateGas cannot move precompiles; eth_call can", addr)
+			}
+		}
 		if err := accounts.apply(db, nil); err != nil {
 			return 0, err
 		}

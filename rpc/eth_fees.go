@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"math/big"
 	"slices"
 
@@ -92,7 +93,7 @@ type feeHistoryJSON struct {
 }
 
 // FeeHistory is go-ethereum's, with this chain's rule for the next base fee.
-func (a *ethAPI) FeeHistory(count math.HexOrDecimal64, newest gethrpc.BlockNumber, rewardPercentiles *[]float64) (*feeHistoryJSON, error) {
+func (a *ethAPI) FeeHistory(ctx context.Context, count math.HexOrDecimal64, newest gethrpc.BlockNumber, rewardPercentiles *[]float64) (*feeHistoryJSON, error) {
 	var percentiles []float64
 	if rewardPercentiles != nil {
 		percentiles = *rewardPercentiles
@@ -119,7 +120,19 @@ func (a *ethAPI) FeeHistory(count math.HexOrDecimal64, newest gethrpc.BlockNumbe
 		out.OldestBlock = new(hexutil.Big)
 		return out, nil
 	}
+	if len(percentiles) > 0 { // reads whole blocks
+		release, err := a.enterCall(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
+	defer cancel()
 	for number := last + 1 - n; number <= last; number++ {
+		if ctx.Err() != nil {
+			return nil, limitExceeded("fee history took longer than %s (rpc.call_timeout); ask for fewer blocks", a.cfg.CallTimeout)
+		}
 		if h = a.back.Chain.HeaderByNumber(number); h == nil {
 			return nil, &Error{Code: codeServer, Message: "fee history: the chain changed meanwhile or its start was pruned; ask again"}
 		}

@@ -38,7 +38,7 @@ func (a *ethAPI) SendRawTransactionSync(ctx context.Context, raw hexutil.Bytes, 
 		return nil, limitExceeded("%d transactions are waited for already; use eth_sendRawTransaction and ask for the receipt", maxSyncWaiters)
 	}
 	defer a.syncWaiters.Add(-1)
-	sub := a.hub.subscribe(kindHeads, nil, maxSubscriberItems)
+	sub := a.hub.subscribe(want{kind: kindHeads, hashes: true, limit: maxSubscriberItems})
 	defer sub.close()
 	hash, err := a.SendRawTransaction(ctx, raw)
 	if err != nil {

@@ -285,11 +285,11 @@ func TestPolledFilterOverflowAndExpiry(t *testing.T) {
 	table := newFilterTable(2, time.Minute)
 	now := time.Unix(1000, 0)
 	table.now = func() time.Time { return now }
-	a, err := table.add(&polledFilter{sub: h.subscribe(kindHeads, nil, 3)})
+	a, err := table.add(&polledFilter{sub: h.subscribe(want{kind: kindHeads, limit: 3})})
 	require.NoError(t, err)
-	_, err = table.add(&polledFilter{sub: h.subscribe(kindHeads, nil, 3)})
+	_, err = table.add(&polledFilter{sub: h.subscribe(want{kind: kindHeads, limit: 3})})
 	require.NoError(t, err)
-	_, err = table.add(&polledFilter{sub: h.subscribe(kindHeads, nil, 3)})
+	_, err = table.add(&polledFilter{sub: h.subscribe(want{kind: kindHeads, limit: 3})})
 	requireCode(t, err, codeLimit, "2 filters are in use")
 	require.Equal(t, 2, h.listeners(kindHeads), "the refused one leaves nothing behind")
 

@@ -24,7 +24,6 @@ type filterTable struct {
 type polledFilter struct {
 	sub    *subscriber
 	query  *logQuery
-	full   bool
 	polled time.Time
 }
 
@@ -99,15 +98,15 @@ func (a *ethAPI) NewFilter(c filters.FilterCriteria) (gethrpc.ID, error) {
 	if err != nil {
 		return "", err
 	}
-	return a.filters.add(&polledFilter{sub: a.hub.subscribe(kindLogs, q, maxFilterItems), query: q})
+	return a.filters.add(&polledFilter{sub: a.hub.subscribe(want{kind: kindLogs, logs: q, limit: maxFilterItems}), query: q})
 }
 
 func (a *ethAPI) NewBlockFilter() (gethrpc.ID, error) {
-	return a.filters.add(&polledFilter{sub: a.hub.subscribe(kindHeads, nil, maxFilterItems)})
+	return a.filters.add(&polledFilter{sub: a.hub.subscribe(want{kind: kindHeads, hashes: true, limit: maxFilterItems})})
 }
 
 func (a *ethAPI) NewPendingTransactionFilter(full *bool) (gethrpc.ID, error) {
-	return a.filters.add(&polledFilter{sub: a.hub.subscribe(kindPending, nil, maxFilterItems), full: full != nil && *full})
+	return a.filters.add(&polledFilter{sub: a.hub.subscribe(want{kind: kindPending, hashes: full == nil || !*full, limit: maxFilterItems})})
 }
 
 func (a *ethAPI) UninstallFilter(id gethrpc.ID) bool { return a.filters.remove(id) }
@@ -121,13 +120,13 @@ func (a *ethAPI) GetFilterChanges(id gethrpc.ID) (any, error) {
 	items, err := f.sub.take()
 	if err != nil {
 		a.filters.remove(id)
-		return nil, limitExceeded("filter dropped: more than %d changes were waiting; create a new one and poll more often", maxFilterItems)
+		return nil, limitExceeded("filter dropped: more than %d changes or %d MiB were waiting, or all filters together held too much; create a new one and poll more often", maxFilterItems, maxQueueBytes>>20)
 	}
 	switch {
 	case f.sub.kind == kindHeads:
 		out := make([]common.Hash, len(items))
 		for i, x := range items {
-			out[i] = x.(*headerJSON).Hash
+			out[i] = x.(common.Hash)
 		}
 		return out, nil
 	case f.sub.kind == kindLogs:
@@ -139,16 +138,18 @@ func (a *ethAPI) GetFilterChanges(id gethrpc.ID) (any, error) {
 	}
 	out := make([]any, len(items))
 	for i, x := range items {
-		if out[i], err = a.pendingItem(x.(*types.Transaction), f.full); err != nil {
+		if out[i], err = a.pendingItem(x); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func (s *service) pendingItem(tx *types.Transaction, full bool) (any, error) {
-	if !full {
-		return tx.Hash(), nil
+// pendingItem shows a transaction as its subscriber asked for it.
+func (s *service) pendingItem(x any) (any, error) {
+	tx, whole := x.(*types.Transaction)
+	if !whole {
+		return x, nil
 	}
 	from, err := types.Sender(s.signer, tx)
 	return transactionOf(tx, from), err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/bornode/bornode/chain"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -13,9 +14,9 @@ import (
 type kind uint8
 
 const (
-	kindHeads   kind = iota // *types.Header with its hash, *headerJSON
+	kindHeads   kind = iota // *headerJSON, or its hash
 	kindLogs                // *types.Log, removed ones too
-	kindPending             // *types.Transaction
+	kindPending             // *types.Transaction, or its hash
 	kindSyncing             // SyncStatus
 	kinds
 )
@@ -26,6 +27,8 @@ var errOverflow = errors.New("too many notifications are waiting: the subscriber
 // gets nothing more, so that it can be told; it never misses an event silently. The order of events is that of the
 // calls of publish.
 type hub struct {
+	waiting atomic.Int64 // bytes in all queues
+
 	mu   sync.RWMutex
 	subs [kinds]map[*subscriber]struct{}
 }
@@ -38,21 +41,33 @@ func newHub() *hub {
 	return h
 }
 
-// subscriber is one bounded queue of events.
+// subscriber is one queue of events, bounded by count and bytes.
 type subscriber struct {
-	hub   *hub
-	kind  kind
-	logs  *logQuery // only kindLogs
-	limit int
-	ready chan struct{} // capacity 1: something to take
+	hub    *hub
+	kind   kind
+	logs   *logQuery // only kindLogs
+	hashes bool      // heads and transactions: only hashes are kept
+	limit  int
+	ready  chan struct{} // capacity 1: something to take
 
 	mu       sync.Mutex
 	items    []any
+	bytes    int64
 	overflow bool
+	closed   bool
 }
 
-func (h *hub) subscribe(k kind, q *logQuery, limit int) *subscriber {
-	s := &subscriber{hub: h, kind: k, logs: q, limit: limit, ready: make(chan struct{}, 1)}
+// want is what a subscriber asks for.
+type want struct {
+	kind   kind
+	logs   *logQuery // only kindLogs
+	hashes bool      // of heads and transactions the hashes alone
+	limit  int       // most items that may wait
+}
+
+func (h *hub) subscribe(w want) *subscriber {
+	k := w.kind
+	s := &subscriber{hub: h, kind: k, logs: w.logs, hashes: w.hashes, limit: w.limit, ready: make(chan struct{}, 1)}
 	h.mu.Lock()
 	h.subs[k][s] = struct{}{}
 	h.mu.Unlock()
@@ -63,14 +78,41 @@ func (s *subscriber) close() {
 	s.hub.mu.Lock()
 	delete(s.hub.subs[s.kind], s)
 	s.hub.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.empty()
 }
+
+// empty hands out the queue; s.mu is held.
+func (s *subscriber) empty() []any {
+	items := s.items
+	s.hub.waiting.Add(-s.bytes)
+	s.items, s.bytes = nil, 0
+	return items
+}
+
+// sizeOf is about the memory that an event holds, in bytes.
+func sizeOf(x any) int64 {
+	switch x := x.(type) {
+	case *types.Log:
+		return logBytes(x)
+	case *types.Transaction:
+		return int64(x.Size()) + 512 //nolint:gosec // bounded by the pool
+	case *headerJSON:
+		return 1536
+	default:
+		return 64
+	}
+}
+
+func logBytes(l *types.Log) int64 { return int64(len(l.Data)) + int64(len(l.Topics))*32 + 256 }
 
 // take empties the queue. After an overflow it says so, once what came before was taken.
 func (s *subscriber) take() ([]any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	items := s.items
-	s.items = nil
+	items := s.empty()
 	if s.overflow && len(items) == 0 {
 		return nil, errOverflow
 	}
@@ -85,15 +127,39 @@ func (s *subscriber) put(items ...any) {
 		return
 	}
 	s.mu.Lock()
-	if !s.overflow {
-		if len(s.items)+len(items) > s.limit {
-			s.overflow = true
-		} else {
-			s.items = append(s.items, items...)
-		}
+	if !s.overflow && !s.closed {
+		s.overflow = !s.fits(items)
 	}
 	s.mu.Unlock()
 	s.wake()
+}
+
+// fits takes all items or none; s.mu is held.
+func (s *subscriber) fits(items []any) bool {
+	if len(s.items)+len(items) > s.limit {
+		return false
+	}
+	var size int64
+	for _, x := range items {
+		size += sizeOf(x)
+	}
+	if s.bytes+size > maxQueueBytes {
+		return false
+	}
+	// A little is always granted: others that hold much must not close this one.
+	if s.hub.waiting.Add(size) > maxAllQueueBytes && s.bytes+size > minQueueBytes {
+		s.hub.waiting.Add(-size)
+		return false
+	}
+	s.items, s.bytes = append(s.items, items...), s.bytes+size
+	return true
+}
+
+// full reports whether the subscriber gets nothing more.
+func (s *subscriber) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.overflow
 }
 
 func (s *subscriber) wake() {
@@ -143,7 +209,13 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *service) newBlock(ev chain.HeadEvent) {
 	if s.hub.listeners(kindHeads) > 0 {
 		j := headerOf(ev.Block.Header, ev.Block.Hash())
-		s.hub.publish(kindHeads, func(sub *subscriber) { sub.put(j) })
+		s.hub.publish(kindHeads, func(sub *subscriber) {
+			if sub.hashes {
+				sub.put(j.Hash)
+			} else {
+				sub.put(j)
+			}
+		})
 	}
 	s.publishLogs(ev.Logs)
 }
@@ -164,9 +236,12 @@ func (s *service) publishLogs(logs []*types.Log) {
 		return
 	}
 	s.hub.publish(kindLogs, func(sub *subscriber) {
+		if sub.full() {
+			return
+		}
 		var items []any
 		for _, l := range logs {
-			if sub.logs.covers(l.BlockNumber) && sub.logs.match(l) {
+			if len(items) <= sub.limit && sub.logs.covers(l.BlockNumber) && sub.logs.match(l) { // one too many is enough to overflow
 				items = append(items, l)
 			}
 		}
@@ -183,11 +258,17 @@ func (s *service) pendingLoop() {
 	for {
 		select {
 		case txs := <-ch:
-			items := make([]any, len(txs))
+			items, hashes := make([]any, len(txs)), make([]any, len(txs))
 			for i, tx := range txs {
-				items[i] = tx
+				items[i], hashes[i] = tx, tx.Hash()
 			}
-			s.hub.publish(kindPending, func(sub *subscriber) { sub.put(items...) })
+			s.hub.publish(kindPending, func(sub *subscriber) {
+				if sub.hashes {
+					sub.put(hashes...)
+				} else {
+					sub.put(items...)
+				}
+			})
 		case <-sub.Err():
 			return
 		case <-s.ctx.Done():

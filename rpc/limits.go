@@ -1,19 +1,31 @@
 package rpc
 
+import "time"
+
+// Waits of a listener that cannot take connections.
+const (
+	minAcceptWait = 5 * time.Millisecond
+	maxAcceptWait = time.Second
+)
+
 // Bounds on what a client may ask for that are not settings.
 const (
-	maxStorageKeys     = 1024    // keys of one eth_getProof
-	maxFeeHistory      = 1024    // blocks of one eth_feeHistory
-	maxPercentiles     = 100     // reward percentiles of one eth_feeHistory
-	maxFilterAddresses = 1000    // addresses of one log query
-	maxFilterTopics    = 1000    // alternatives per topic position of one log query
-	maxSubscriberItems = 8192    // notifications waiting for one subscriber before it is closed
-	maxFilterItems     = 65536   // changes waiting for one polled filter before it is dropped
-	maxScheduleTurns   = 1024    // turns of one bor_schedule
-	maxPoolContent     = 20000   // transactions of one txpool_content or txpool_inspect
-	maxCallDataBytes   = 1 << 20 // input of one eth_call
-	logChunkBlocks     = 256     // blocks that a log worker takes at a time
-	logCacheChunks     = 512     // chunks of final blocks whose blooms stay in memory (64 KiB each)
-	maxSyncWaiters     = 4096    // eth_sendRawTransactionSync under way
-	maxSyncWait        = 60_000  // milliseconds of one eth_sendRawTransactionSync
+	maxStorageKeys     = 1024      // keys of one eth_getProof
+	maxFeeHistory      = 1024      // blocks of one eth_feeHistory
+	maxPercentiles     = 100       // reward percentiles of one eth_feeHistory
+	maxFilterAddresses = 1000      // addresses of one log query
+	maxFilterTopics    = 1000      // alternatives per topic position of one log query
+	maxSubscriberItems = 8192      // notifications waiting for one subscriber before it is closed
+	maxFilterItems     = 65536     // changes waiting for one polled filter before it is dropped
+	maxQueueBytes      = 32 << 20  // memory of what waits for one subscriber or polled filter
+	minQueueBytes      = 256 << 10 // of these, what each may hold however much the others do
+	maxAllQueueBytes   = 256 << 20 // the same for all of them together
+	maxLogBytes        = 32 << 20  // memory of the logs of one answer
+	maxScheduleTurns   = 1024      // turns of one bor_schedule
+	maxPoolContent     = 20000     // transactions of one txpool_content or txpool_inspect
+	maxCallDataBytes   = 1 << 20   // input of one eth_call
+	logChunkBlocks     = 256       // blocks that a log worker takes at a time
+	logCacheChunks     = 512       // chunks of final blocks whose blooms stay in memory (64 KiB each)
+	maxSyncWaiters     = 4096      // eth_sendRawTransactionSync under way
+	maxSyncWait        = 60_000    // milliseconds of one eth_sendRawTransactionSync
 )

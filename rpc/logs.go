@@ -148,17 +148,6 @@ func newLogIndex(c Chain) *logIndex {
 
 // getLogs answers a query within the server's limits.
 func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error) {
-	if q.block != nil {
-		h := s.back.Chain.HeaderByHash(*q.block)
-		if h == nil {
-			return nil, &Error{Code: codeServer, Message: fmt.Sprintf("unknown block: this node has no block %s", q.block)}
-		}
-		return s.index.logsIn(h, *q.block, q, nil)
-	}
-	from, to, err := s.logRange(q)
-	if err != nil || from > to {
-		return []*types.Log{}, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.LogTimeout)
 	defer cancel()
 	select {
@@ -166,6 +155,13 @@ func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error
 		defer func() { <-s.logQueries }()
 	case <-ctx.Done():
 		return nil, limitExceeded("the node answers %d log queries already (rpc.log_queries); try again", cap(s.logQueries))
+	}
+	if q.block != nil {
+		return s.logsOfBlock(q)
+	}
+	from, to, err := s.logRange(q)
+	if err != nil || from > to {
+		return []*types.Log{}, err
 	}
 	for {
 		top := s.back.Chain.CanonicalHash(to)
@@ -184,6 +180,35 @@ func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error
 			to = max(h, from)
 		}
 	}
+}
+
+func (s *service) logsOfBlock(q *logQuery) ([]*types.Log, error) {
+	h := s.back.Chain.HeaderByHash(*q.block)
+	if h == nil {
+		return nil, &Error{Code: codeServer, Message: fmt.Sprintf("unknown block: this node has no block %s", q.block)}
+	}
+	logs, err := s.index.logsIn(h, *q.block, q, []*types.Log{}, &logBudget{most: s.cfg.LogCount})
+	if errors.Is(err, errTooManyLogs) {
+		return nil, limitExceeded("query returned more than %d results or %d MiB; ask for fewer addresses or topics", s.cfg.LogCount, maxLogBytes>>20)
+	}
+	return logs, err
+}
+
+// logBudget is what one answer may hold; the workers of a query share it.
+type logBudget struct {
+	most  int // logs
+	count atomic.Int64
+	bytes atomic.Int64
+}
+
+var errTooManyLogs = errors.New("too many logs for one answer")
+
+// take counts a log in.
+func (b *logBudget) take(l *types.Log) error {
+	if b.count.Add(1) > int64(b.most) || b.bytes.Add(logBytes(l)) > maxLogBytes {
+		return errTooManyLogs
+	}
+	return nil
 }
 
 // logRange resolves the tags of a query; a range that ends above the head ends at the head.
@@ -222,11 +247,11 @@ func (x *logIndex) search(ctx context.Context, q *logQuery, from, to uint64, lim
 	first, last := from/logChunkBlocks, to/logChunkBlocks
 	found := make([][]*types.Log, last-first+1)
 	var (
-		next  atomic.Int64
-		total atomic.Int64
-		mu    sync.Mutex
-		fail  error
-		wg    sync.WaitGroup
+		next   atomic.Int64
+		budget = logBudget{most: limit}
+		mu     sync.Mutex
+		fail   error
+		wg     sync.WaitGroup
 	)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -238,10 +263,7 @@ func (x *logIndex) search(ctx context.Context, q *logQuery, from, to uint64, lim
 				return
 			}
 			lo, hi := max(from, (first+i)*logChunkBlocks), min(to, (first+i+1)*logChunkBlocks-1)
-			logs, err := x.searchChunk(ctx, q, lo, hi)
-			if err == nil && total.Add(int64(len(logs))) > int64(limit) {
-				err = limitExceeded("query returned more than %d results; ask for fewer blocks, e.g. %d to %d", limit, from, max(from, hi-1))
-			}
+			logs, err := x.searchChunk(ctx, q, lo, hi, &budget)
 			if err != nil {
 				mu.Lock()
 				if fail == nil {
@@ -265,14 +287,14 @@ func (x *logIndex) search(ctx context.Context, q *logQuery, from, to uint64, lim
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	out := make([]*types.Log, 0, total.Load())
+	out := make([]*types.Log, 0, budget.count.Load())
 	for _, logs := range found {
 		out = append(out, logs...)
 	}
 	return out, nil
 }
 
-func (x *logIndex) searchChunk(ctx context.Context, q *logQuery, lo, hi uint64) ([]*types.Log, error) {
+func (x *logIndex) searchChunk(ctx context.Context, q *logQuery, lo, hi uint64, budget *logBudget) ([]*types.Log, error) {
 	chunk := x.chunk(lo / logChunkBlocks)
 	var logs []*types.Log
 	for n := lo; n <= hi; n++ {
@@ -287,7 +309,9 @@ func (x *logIndex) searchChunk(ctx context.Context, q *logQuery, lo, hi uint64) 
 			return nil, &Error{Code: codeServer, Message: fmt.Sprintf("block %d is not available: its history was pruned or the chain changed; ask again", n)}
 		}
 		var err error
-		if logs, err = x.logsIn(h, h.Hash(), q, logs); err != nil {
+		if logs, err = x.logsIn(h, h.Hash(), q, logs, budget); errors.Is(err, errTooManyLogs) {
+			return nil, limitExceeded("query returned more than %d results or %d MiB, the last in block %d; ask for fewer blocks, addresses or topics", budget.most, maxLogBytes>>20, n)
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -314,10 +338,8 @@ func (x *logIndex) chunk(i uint64) *bloomChunk {
 	return c
 }
 
-func (x *logIndex) logsIn(h *types.Header, hash common.Hash, q *logQuery, to []*types.Log) ([]*types.Log, error) {
-	if to == nil {
-		to = []*types.Log{}
-	}
+// logsIn appends the block's logs that match, until the budget is used up.
+func (x *logIndex) logsIn(h *types.Header, hash common.Hash, q *logQuery, to []*types.Log, budget *logBudget) ([]*types.Log, error) {
 	if !q.mayMatch(&h.Bloom) {
 		return to, nil
 	}
@@ -327,9 +349,13 @@ func (x *logIndex) logsIn(h *types.Header, hash common.Hash, q *logQuery, to []*
 	}
 	for _, r := range rs {
 		for _, l := range r.Logs {
-			if q.match(l) {
-				to = append(to, l)
+			if !q.match(l) {
+				continue
 			}
+			if err := budget.take(l); err != nil {
+				return nil, err
+			}
+			to = append(to, l)
 		}
 	}
 	return to, nil

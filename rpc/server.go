@@ -161,7 +161,7 @@ func (s *Server) serveHTTP(addr string, h http.Handler) (string, error) {
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
-		if err := srv.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) && s.ctx.Err() == nil { // Close ends the listener first
 			s.log.Error("JSON-RPC listener ended", zap.String("addr", addr), zap.Error(err))
 		}
 	}()
@@ -225,10 +225,10 @@ func hostAllowed(list []string, host string) bool {
 }
 
 func (s *Server) serveIPC(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove the old socket %s: %w", path, err)
+	if err := removeStaleSocket(path); err != nil {
+		return err
 	}
-	l, err := net.Listen("unix", path)
+	l, err := net.Listen("unix", path) // removes the socket when it is closed
 	if err != nil {
 		return fmt.Errorf("listen for JSON-RPC on %s: %w; set rpc.ipc_path", path, err)
 	}
@@ -239,23 +239,62 @@ func (s *Server) serveIPC(path string) error {
 	l = &limitListener{Listener: l, limit: int64(s.cfg.Connections), metrics: s.metrics}
 	s.listeners = append(s.listeners, l)
 	s.wg.Add(1)
-	go func() {
-		defer s.wg.Done()
-		var n atomic.Uint64
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c := &ipcConn{Conn: conn, id: fmt.Sprintf("ipc-%d", n.Add(1))}
+	go func() { defer s.wg.Done(); s.acceptIPC(l) }()
+	return nil
+}
+
+// removeStaleSocket removes the socket that a node left behind when it was killed, and nothing else.
+func removeStaleSocket(path string) error {
+	fi, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at rpc.ipc_path: %w", err)
+	}
+	if fi.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("rpc.ipc_path %s exists and is no socket; choose another path, or remove it", path)
+	}
+	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		c.Close()
+		return fmt.Errorf("rpc.ipc_path %s: another process answers there; choose another path, or stop it", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the old socket %s: %w", path, err)
+	}
+	return nil
+}
+
+// acceptIPC serves connections until the listener is closed. Other errors (no file descriptors left) pass.
+func (s *Server) acceptIPC(l net.Listener) {
+	wait := minAcceptWait
+	for n := uint64(1); ; {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			wait = minAcceptWait
+			c := &ipcConn{Conn: conn, id: fmt.Sprintf("ipc-%d", n)}
+			n++
 			s.conns.add(c.id, func(string) { c.Close() })
 			go func() {
 				defer s.conns.remove(c.id)
 				s.local.ServeCodec(gethrpc.NewCodec(c), 0)
 			}()
+			continue
+		case s.ctx.Err() != nil:
+			return
+		case errors.Is(err, net.ErrClosed):
+			s.log.Error("JSON-RPC socket ended", zap.String("addr", s.cfg.IPCPath), zap.Error(err))
+			return
 		}
-	}()
-	return nil
+		s.log.Warn("JSON-RPC socket cannot take a connection; it tries again", zap.String("addr", s.cfg.IPCPath), zap.Error(err))
+		select {
+		case <-time.After(wait):
+			wait = min(2*wait, maxAcceptWait)
+		case <-s.ctx.Done():
+			return
+		}
+	}
 }
 
 // ipcConn gives a Unix connection a name of its own: its remote address is empty.
@@ -284,9 +323,6 @@ func (s *Server) Close() error {
 				h.Close()
 			}
 			cancel()
-		}
-		if s.cfg.IPCPath != "" && s.local != nil {
-			os.Remove(s.cfg.IPCPath)
 		}
 		s.wg.Wait()
 	})

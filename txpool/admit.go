@@ -1,6 +1,7 @@
 package txpool
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -12,7 +13,7 @@ import (
 )
 
 // Add offers transactions to the pool and returns one error per transaction, nil where it was accepted: it then stays
-// until it is in a block or can no longer be (its nonce was used, its sender cannot pay). local marks transactions
+// until it is in a block or can no longer be (its nonce was used, its sender cannot pay or is no longer allowed). local marks transactions
 // submitted at this node; they go to the journal. Add returns when the pool's nonces show the result. The pool keeps
 // the transactions; they must not be changed.
 func (p *Pool) Add(txs []*types.Transaction, local bool) []error {
@@ -95,11 +96,15 @@ func (p *Pool) check(tx *types.Transaction) error {
 	if tx.GasFeeCapIntCmp(p.floor) < 0 {
 		return fmt.Errorf("%w: maxFeePerGas %s, the chain's lowest base fee is %s", errFeeBelowFloor, tx.GasFeeCap(), p.floor)
 	}
+	from, err := types.Sender(p.signer, tx)
+	if err != nil {
+		return err
+	}
+	return p.checkAllowed(from, tx)
+}
+
+func (p *Pool) checkAllowed(from common.Address, tx *types.Transaction) error {
 	if p.deps.Allowed != nil {
-		from, err := types.Sender(p.signer, tx)
-		if err != nil {
-			return err
-		}
 		if err := p.deps.Allowed(from, tx.To() == nil); err != nil {
 			return fmt.Errorf("%w: %w", ErrNotAllowed, err)
 		}
@@ -107,29 +112,26 @@ func (p *Pool) check(tx *types.Transaction) error {
 	return nil
 }
 
-// admit checks room and hands the transactions of all requests to legacypool in one round, in the order they came.
+// item is a transaction on its way into the pool, and where its answer goes.
+type item struct {
+	tx  *types.Transaction
+	err *error
+}
+
+// admit checks room and hands the transactions of all requests to legacypool, in the order they came. One round is
+// enough unless so many wait for a missing nonce that the answer to one transaction decides on the room for those
+// behind it.
 func (p *Pool) admit(rs []*request) {
-	var (
-		batch []*types.Transaction
-		where []*error
-		room  = admission{p: p, next: make(map[common.Address]uint64)}
-	)
+	var work []item
 	for _, r := range rs {
 		for i, tx := range r.txs {
-			if r.errs[i] != nil {
-				continue
-			}
-			if r.errs[i] = room.check(tx); r.errs[i] == nil {
-				batch, where = append(batch, tx), append(where, &r.errs[i])
+			if r.errs[i] == nil {
+				work = append(work, item{tx, &r.errs[i]})
 			}
 		}
 	}
-	if len(batch) > 0 {
-		for i, err := range p.legacy.Add(batch, true) {
-			if *where[i] = err; err == nil {
-				p.slots += slotsOf(batch[i])
-			}
-		}
+	for wave := 0; len(work) > 0; wave++ {
+		work = p.admitWave(work, wave == maxWaves-1)
 	}
 	if p.journal != nil {
 		p.journalAccepted(rs)
@@ -139,13 +141,47 @@ func (p *Pool) admit(rs []*request) {
 	}
 }
 
-// admission is the room check of one round.
+// admitWave is one round of legacypool. It returns what is to be tried again when the answers of this round are known;
+// the last wave refuses it.
+func (p *Pool) admitWave(work []item, last bool) (later []item) {
+	var (
+		batch []*types.Transaction
+		where []*error
+		room  = admission{p: p, next: make(map[common.Address]uint64), later: make(map[common.Address]bool)}
+	)
+	for _, x := range work {
+		err := room.check(x.tx)
+		switch {
+		case errors.Is(err, errLater) && !last:
+			later = append(later, x)
+		case err != nil:
+			*x.err = err
+		default:
+			batch, where = append(batch, x.tx), append(where, x.err)
+		}
+	}
+	if len(batch) > 0 {
+		for i, err := range p.legacy.Add(batch, true) {
+			if *where[i] = err; err == nil {
+				p.slots += slotsOf(batch[i])
+			}
+		}
+	}
+	return later
+}
+
+// errLater says that the room for a transaction depends on those before it in the same wave.
+var errLater = fmt.Errorf("%w: too many transactions wait for a missing nonce; send it again after the next block", ErrFull)
+
+// admission is the room check of one wave.
 type admission struct {
 	p       *Pool
-	taken   uint64 // slots given away in this round
+	taken   uint64 // slots given away in this wave
 	next    map[common.Address]uint64
-	gapped  int
-	counted bool // gapped holds the pool's count
+	later   map[common.Address]bool // accounts with a transaction put off
+	gapped  int                     // in the pool, and in this wave what may turn out gapped
+	unsure  int                     // of these, those whose predecessor is in this wave: legacypool may refuse it
+	counted bool                    // gapped holds the pool's count
 }
 
 func (a *admission) check(tx *types.Transaction) error {
@@ -154,37 +190,43 @@ func (a *admission) check(tx *types.Transaction) error {
 	if err != nil {
 		return err
 	}
+	if err := p.checkAllowed(from, tx); err != nil { // once more: the lists may have changed since, and dropForbidden has passed
+		return err
+	}
+	inPool := p.legacy.Nonce(from)
 	next, ok := a.next[from]
 	if !ok {
-		next = p.legacy.Nonce(from)
+		next = inPool
 	}
 	size := slotsOf(tx)
 	if p.slots+a.taken+size > p.cfg.GlobalSlots {
-		if !p.recounted {
-			p.slots, p.recounted = p.count(), true
-		}
+		p.recount()
 		if p.slots+a.taken+size > p.cfg.GlobalSlots {
 			return fmt.Errorf("%w: %d of %d slots are used; send it again after the next block", ErrFull, p.slots+a.taken, p.cfg.GlobalSlots)
 		}
 	}
 	if tx.Nonce() >= next {
+		if a.later[from] {
+			return errLater
+		}
 		if err := a.checkAccount(from, next); err != nil {
 			return err
 		}
 	}
-	switch {
-	case tx.Nonce() > next:
+	if tx.Nonce() > inPool && tx.Nonce() >= next {
 		if err := a.checkGap(from, tx.Nonce(), next); err != nil {
 			return err
 		}
-	case tx.Nonce() == next:
+	}
+	if tx.Nonce() == next {
 		a.next[from] = next + 1
 	}
 	a.taken += size
 	return nil
 }
 
-// checkGap bounds what waits for a missing nonce: per account by distance, over the pool by count.
+// checkGap bounds what waits for a missing nonce: per account by distance, over the pool by count. A transaction that
+// follows one of this wave counts too: should legacypool refuse that one, this one waits.
 func (a *admission) checkGap(from common.Address, nonce, next uint64) error {
 	p := a.p
 	if nonce-next > p.cfg.AccountQueue {
@@ -195,15 +237,25 @@ func (a *admission) checkGap(from common.Address, nonce, next uint64) error {
 		a.counted = true
 	}
 	if uint64(a.gapped) >= p.cfg.GlobalQueue {
+		if nonce == next || a.unsure > 0 {
+			a.later[from] = true
+			return errLater
+		}
 		return fmt.Errorf("%w: %d transactions wait for a missing nonce; submit nonce %d of %s first", ErrFull, a.gapped, next, from)
 	}
 	a.gapped++
+	if nonce == next {
+		a.unsure++
+	}
 	return nil
 }
 
 // checkAccount keeps one account from filling the pool: beyond AccountSlots it gets room only while half is free.
 func (a *admission) checkAccount(from common.Address, next uint64) error {
 	p := a.p
+	if 2*(p.slots+a.taken) >= p.cfg.GlobalSlots {
+		p.recount()
+	}
 	if 2*(p.slots+a.taken) < p.cfg.GlobalSlots {
 		return nil
 	}
@@ -213,6 +265,13 @@ func (a *admission) checkAccount(from common.Address, next uint64) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s has %d transactions waiting and the pool is more than half full; send it again after the next block", ErrAccountFull, from, waiting)
+}
+
+// recount makes slots exact, once per head: blocks free slots that nobody subtracts.
+func (p *Pool) recount() {
+	if !p.recounted {
+		p.slots, p.recounted = p.count(), true
+	}
 }
 
 // count is the exact number of slots in use.
@@ -267,13 +326,14 @@ func (p *Pool) readd(head common.Hash) {
 		}
 		errs := make([]error, len(w.txs))
 		p.precheck(w.txs, errs)
-		added, left := 0, w.txs[:0:0]
-		for i, err := range p.legacy.Add(w.txs, true) {
+		txs, left := allowed(w.txs, errs)
+		added := 0
+		for i, err := range p.legacy.Add(txs, true) {
 			if err == nil {
 				added++
-				p.slots += slotsOf(w.txs[i])
+				p.slots += slotsOf(txs[i])
 			} else if label(err) == "nonce_too_low" {
-				left = append(left, w.txs[i])
+				left = append(left, txs[i])
 			}
 		}
 		p.metrics.readded.Add(float64(added))

@@ -2,10 +2,11 @@ package txpool
 
 import (
 	"fmt"
-	"github.com/bornode/bornode/block"
+	"math"
 	"math/big"
 	"sync/atomic"
 
+	"github.com/bornode/bornode/block"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/state"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -25,6 +26,7 @@ type Chain interface {
 type chainAdapter struct {
 	Chain
 	head atomic.Pointer[types.Header]
+	gone atomic.Pointer[map[common.Address]bool] // accounts that legacypool is to drop at the next reset; nil: none
 }
 
 func (a *chainAdapter) CurrentBlock() *types.Header { return a.head.Load() }
@@ -37,5 +39,40 @@ func (a *chainAdapter) StateAt(root common.Hash, number *big.Int, _ uint64) (*st
 	if h.Root != root || h.Number.Cmp(number) != 0 {
 		return nil, fmt.Errorf("no state %s of block %s: the pool stands at block %s", root, number, h.Number)
 	}
-	return a.Chain.StateAt(h)
+	s, err := a.Chain.StateAt(h)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Database().Reader(root)
+	if err != nil {
+		return nil, err
+	}
+	view := poolReader{Reader: r}
+	if gone := a.gone.Load(); gone != nil {
+		view.gone = *gone
+	}
+	return state.NewWithReader(root, s.Database(), view)
+}
+
+// poolReader is the state as legacypool is to see it.
+type poolReader struct {
+	state.Reader
+	gone map[common.Address]bool
+}
+
+// Account shows an absent account as an empty one: legacypool holds an account whose code hash is not that of empty
+// code for a delegated one and grants it a single transaction. Accounts in gone have used up their nonces, which makes
+// legacypool drop all they have: it has no other way to drop the transactions of one account.
+func (r poolReader) Account(addr common.Address) (*types.StateAccount, error) {
+	acc, err := r.Reader.Account(addr)
+	if err != nil {
+		return nil, err
+	}
+	if acc == nil {
+		acc = types.NewEmptyStateAccount()
+	}
+	if r.gone[addr] {
+		acc.Nonce = math.MaxUint64
+	}
+	return acc, nil
 }

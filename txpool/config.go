@@ -32,17 +32,17 @@ func (c *Config) Validate() error {
 		v   uint64
 	}{{"account_slots", c.AccountSlots}, {"global_slots", c.GlobalSlots}, {"account_queue", c.AccountQueue}, {"global_queue", c.GlobalQueue}, {"price_bump", c.PriceBump}} {
 		if x.v == 0 || x.v > 1<<24 {
-			return fmt.Errorf("txpool.%s is %d; set it to 1 to %d", x.key, x.v, 1<<24)
+			return fmt.Errorf("pool.%s is %d; set it to 1 to %d", x.key, x.v, 1<<24)
 		}
 	}
 	if c.AccountSlots > c.GlobalSlots {
-		return fmt.Errorf("txpool.account_slots (%d) is above txpool.global_slots (%d)", c.AccountSlots, c.GlobalSlots)
+		return fmt.Errorf("pool.account_slots (%d) is above pool.global_slots (%d)", c.AccountSlots, c.GlobalSlots)
 	}
 	if c.Lifetime < time.Second {
-		return fmt.Errorf("txpool.lifetime is %s; set it to at least 1s", c.Lifetime)
+		return fmt.Errorf("pool.lifetime is %s; set it to at least 1s", c.Lifetime)
 	}
 	if c.Journal != "" && c.Rejournal < time.Second {
-		return fmt.Errorf("txpool.rejournal is %s; set it to at least 1s", c.Rejournal)
+		return fmt.Errorf("pool.rejournal is %s; set it to at least 1s", c.Rejournal)
 	}
 	return nil
 }

@@ -34,7 +34,8 @@ func (p *Pool) openJournal() error {
 	if len(txs) > 0 {
 		errs, added := make([]error, len(txs)), 0
 		p.precheck(txs, errs)
-		for _, err := range p.legacy.Add(txs, true) {
+		good, _ := allowed(txs, errs)
+		for _, err := range p.legacy.Add(good, true) {
 			if err == nil {
 				added++
 			}

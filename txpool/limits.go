@@ -9,6 +9,7 @@ const (
 	slotBytes           = 32 << 10        // a transaction takes one slot per started 32 KiB
 	maxBatch            = 4096            // transactions added in one go
 	maxWaiting          = 256             // Add calls queued at the owner goroutine
+	maxWaves            = 64              // rounds of legacypool that one round of Add calls may take
 	maxEvents           = 1 << 17         // transactions queued for subscribers; older ones are dropped and counted
 	maxJournalLine      = MaxTransactionBytes + 64
 )

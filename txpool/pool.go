@@ -19,7 +19,8 @@ import (
 // Deps is what the pool is given besides its limits and the chain; all of it may be left out.
 type Deps struct {
 	// Allowed says whether an account may send transactions, or create a contract (optional lists of Members). Called
-	// from many goroutines; nil: everyone.
+	// from many goroutines; nil: everyone. Its answers may change only with the head, by the storage of the contracts Members
+	// and Producers.
 	Allowed  func(from common.Address, create bool) error
 	Log      *zap.Logger
 	Registry prometheus.Registerer
@@ -49,12 +50,14 @@ type Pool struct {
 	}
 	events eventQueue
 
+	dropping sync.RWMutex // held while legacypool's nonces are not those of the accounts
 	closed   sync.Once
 	closeErr error
 
 	// Owned by run.
 	slots     uint64 // upper bound of the slots in use
 	recounted bool   // slots was counted exactly at this head
+	lists     lists  // what Allowed judges by, at the pool's head
 	journal   *journal
 }
 
@@ -94,8 +97,14 @@ func New(cfg Config, c Chain, deps Deps) (*Pool, error) {
 		PriceBump:  cfg.PriceBump, AccountSlots: cfg.AccountSlots, GlobalSlots: slack, AccountQueue: slack, GlobalQueue: slack,
 		Lifetime: cfg.Lifetime,
 	}, p.adapter)
-	if err := p.legacy.Init(0, head, gethpool.NewReservationTracker().NewHandle(0)); err != nil {
+	err := p.legacy.Init(0, head, gethpool.NewReservationTracker().NewHandle(0))
+	if err != nil {
 		p.cancel()
+		return nil, fmt.Errorf("start the transaction pool at block %d: %w", head.Number, err)
+	}
+	if p.lists, err = p.listsAt(head); err != nil {
+		p.cancel()
+		p.legacy.Close()
 		return nil, fmt.Errorf("start the transaction pool at block %d: %w", head.Number, err)
 	}
 	p.startEvents()
@@ -177,6 +186,7 @@ func (p *Pool) move() {
 		p.adapter.head.Store(head)
 		p.legacy.Reset(nil, head) // no old head: abandoned transactions come back through Abandoned
 		p.recounted = false
+		p.dropForbidden(head)
 		p.metrics.reset.Observe(time.Since(start).Seconds())
 	}
 	p.readd(head.Hash())
@@ -189,7 +199,11 @@ func (p *Pool) Has(hash common.Hash) bool { return p.legacy.Has(hash) }
 func (p *Pool) Get(hash common.Hash) *types.Transaction { return p.legacy.Get(hash) }
 
 // Nonce is the account's next nonce after all its executable transactions in the pool.
-func (p *Pool) Nonce(a common.Address) uint64 { return p.legacy.Nonce(a) }
+func (p *Pool) Nonce(a common.Address) uint64 {
+	p.dropping.RLock()
+	defer p.dropping.RUnlock()
+	return p.legacy.Nonce(a)
+}
 
 // Stats counts the executable transactions and those that wait for a missing nonce.
 func (p *Pool) Stats() (pending, queued int) { return p.legacy.Stats() }

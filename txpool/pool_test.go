@@ -370,10 +370,10 @@ func TestConfigValidate(t *testing.T) {
 		change func(*Config)
 		text   string
 	}{
-		{func(c *Config) { c.GlobalSlots = 0 }, "txpool.global_slots is 0"},
-		{func(c *Config) { c.AccountSlots = c.GlobalSlots + 1 }, "is above txpool.global_slots"},
-		{func(c *Config) { c.Lifetime = 0 }, "txpool.lifetime"},
-		{func(c *Config) { c.Journal, c.Rejournal = "x", 0 }, "txpool.rejournal"},
+		{func(c *Config) { c.GlobalSlots = 0 }, "pool.global_slots is 0"},
+		{func(c *Config) { c.AccountSlots = c.GlobalSlots + 1 }, "is above pool.global_slots"},
+		{func(c *Config) { c.Lifetime = 0 }, "pool.lifetime"},
+		{func(c *Config) { c.Journal, c.Rejournal = "x", 0 }, "pool.rejournal"},
 	} {
 		bad := DefaultConfig()
 		x.change(&bad)
