@@ -86,6 +86,9 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}
+	if deps.CheckSeal == nil {
+		deps.CheckSeal = sealedByCoinbase
+	}
 	m := &Manager{
 		cfg: cfg, mode: mode, deps: deps, log: deps.Log, self: deps.Host.ID(),
 		slot: deps.Params.Slot(), seed: maphash.MakeSeed(),
