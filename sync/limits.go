@@ -74,6 +74,8 @@ const (
 	offerEvery       = 3 * time.Second       // pending transactions that a peer may lack are offered again
 	resendBeats      = 2                     // beats of offers until one that was sent but is still pending is sent again
 	resendBeatsAgain = 20                    // and after that
+	storeLag         = time.Second           // a range waits this long for the store to reach the driver's LIB
+	storeLagStep     = 20 * time.Millisecond
 	voteRelayDelay   = 2 * time.Millisecond
 	dampFor          = 30 * time.Second // a peer's wish not to get our relayed blocks or votes lasts this long
 	dampAfter        = 8                // useless duplicates in a row before that wish is sent
