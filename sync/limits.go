@@ -58,6 +58,8 @@ const (
 	maxRecentBodies     = 32 // large bodies kept to answer pulls before they are stored
 	maxRecentBodyBytes  = 64 << 20
 	maxPulls            = 64
+	maxOpenPulls        = 3          // requests for the body of one block at once
+	pullBytesPerSec     = 20_000_000 // a body that comes slower is asked for elsewhere too
 	maxBans             = 4096
 	maxRepairs          = 64
 	maxLocator          = 48
@@ -76,6 +78,7 @@ const (
 	resendBeatsAgain = 20                    // and after that
 	storeLag         = time.Second           // a range waits this long for the store to reach the driver's LIB
 	storeLagStep     = 20 * time.Millisecond
+	pullPatience     = 200 * time.Millisecond // at least this long one peer alone is asked for a body
 	voteRelayDelay   = 2 * time.Millisecond
 	dampFor          = 30 * time.Second // a peer's wish not to get our relayed blocks or votes lasts this long
 	dampAfter        = 8                // useless duplicates in a row before that wish is sent
