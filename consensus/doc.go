@@ -26,8 +26,8 @@
 // CheckHeader verifies the seal and the aggregate of each certificate a header carries; both are remembered, so a
 // certificate costs one pairing however many headers carry it. AddRange in Certified mode verifies the links by hash
 // up to a block that a certificate proves final, the header rules, one certificate for each change of schedule and the
-// newest, and the body digests. It does not verify seals there: the hashes are the ones a quorum made final, and the
-// seal is not part of a hash.
+// newest, the body digests, and every seal: the seal is part of no hash, so no certificate speaks for it, and a block
+// stored with a forged one would be refused by whoever fetches it here later.
 //
 // # What it does not do
 //

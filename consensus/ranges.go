@@ -17,7 +17,7 @@ import (
 // after a result with Entered blocks, the one at RangeResult.Next. It returns when they are imported.
 //
 // The range is certified by the newest precommit certificate for one of its blocks: one that a record inside it
-// carries, or one given before by AddCertificate. All up to that block are executed and become final at once; the
+// carries, or one given before by AddCertificate. Every seal is verified. All up to that block are executed and become final at once; the
 // others are Rest and must be given again, with what follows them. A range of uncertifiedLimit blocks or more without
 // such a certificate (a stall in the history) enters block by block as reversible, each seal, certificate and sender
 // verified whatever the mode.
@@ -93,7 +93,9 @@ func parallel(ctx context.Context, n int, fn func(int) error) error {
 	return nil
 }
 
-// linked checks that the blocks form a chain by height and hash, and that each record is the one its header names.
+// linked checks that the blocks form a chain by height and hash, that each record is the one its header names and that
+// each block was sealed by its Coinbase. The seal is in no hash, so no certificate speaks for it, but it is stored and
+// served with the block: a range with a forged one must not get in, whatever the mode.
 func (d *Driver) linked(ctx context.Context, blocks []*block.Block) error {
 	if err := parallel(ctx, len(blocks), func(i int) error { return d.form(blocks[i].SealedHeader) }); err != nil {
 		return err
@@ -103,7 +105,9 @@ func (d *Driver) linked(ctx context.Context, blocks []*block.Block) error {
 			return fmt.Errorf("%w: range breaks between block %d %s and block %d %s", ErrInvalid, a.Number(), a.Hash(), b.Number(), b.Hash())
 		}
 	}
-	return nil
+	return parallel(ctx, len(blocks), func(i int) error {
+		return d.verify.seal(blocks[i].SealedHeader, blocks[i].Header.Coinbase)
+	})
 }
 
 // above cuts off what is final already. onLIB says that the first block left is a child of LIB; else its parent is a
@@ -171,7 +175,7 @@ func (d *Driver) certified(ctx context.Context, blocks []*block.Block, mode Mode
 	certs, reach := d.candidates(blocks)
 	for i, c := range certs {
 		n := reach[i] + 1
-		err := d.verifyRange(ctx, blocks[:n], headers[:n], c, mode)
+		err := d.verifyRange(ctx, headers[:n], c, mode)
 		if errors.Is(err, ErrInvalid) && i < len(certs)-1 {
 			d.hints.Remove(c.Target.Hash)
 			continue
@@ -187,8 +191,9 @@ func (d *Driver) certified(ctx context.Context, blocks []*block.Block, mode Mode
 	return 0, nil
 }
 
-// verifyRange checks the header rules of a range and the signatures that its mode asks for.
-func (d *Driver) verifyRange(ctx context.Context, blocks []*block.Block, headers []dpos.Header, c *block.Certificate, mode Mode) error {
+// verifyRange checks the header rules of a range and the certificates that its mode asks for. The rules make the
+// producer of each slot its Coinbase, by whom linked found every block sealed.
+func (d *Driver) verifyRange(ctx context.Context, headers []dpos.Header, c *block.Certificate, mode Mode) error {
 	var checks []dpos.CertCheck
 	var err error
 	if e := d.do(ctx, true, func(k *core) { checks, err = k.machine.RangeChecks(headers, c) }); e != nil {
@@ -204,12 +209,6 @@ func (d *Driver) verifyRange(ctx context.Context, blocks []*block.Block, headers
 	}
 	if mode == Certified {
 		return nil
-	}
-	// The header rules made the producer of each slot its Coinbase.
-	if err := parallel(ctx, len(blocks), func(i int) error {
-		return d.verify.seal(blocks[i].SealedHeader, headers[i].Producer)
-	}); err != nil {
-		return err
 	}
 	return d.verifyCarried(ctx, headers)
 }

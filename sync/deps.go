@@ -121,6 +121,8 @@ type Deps struct {
 	Classify func(error) Verdict
 	// Corrupt tells whether an error of Blocks reports an unreadable record, and of which height. nil: never.
 	Corrupt func(error) (height uint64, ok bool)
+	// CheckSeal verifies the seal of a block whose hash is known to be good. nil: the header's Coinbase must have sealed it.
+	CheckSeal func(h *block.SealedHeader) error
 	// OnLink is told of every link whose handshake was accepted (topics read lane 3 of it). It must not block.
 	OnLink func(transport.Link)
 	// OnPeerSigner is told when a peer's handshake says that it signs, from the manager's goroutine: it must not block.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
@@ -36,17 +37,41 @@ func TestRepairRefusesAnotherBlock(t *testing.T) {
 		fork := extend(chain[:40], 10, chainShape{salt: 1})
 		n := l.node("n", chain)
 		n.do(func() { n.corrupt[40] = true })
-		liar := l.script("liar", n).at(chain[100], chain[98], 99).hello()
-		liar.next(0, TypeNotice)
-		n.m.Repair(40)
-		r := liar.syncRequest()
-		require.Equal(l.t, SyncRequest{Start: 40, End: 40, ReqIndex: r.ReqIndex}, *r)
-		liar.answer(r.ReqIndex, fork[40:41])
-		liar.goneWith(Validation)
+		for name, bad := range map[string]*block.Block{"another block": fork[40], "a forged seal": spoilSeal(chain[40])} {
+			liar := l.script(name, n).at(chain[100], chain[98], 99).hello()
+			liar.next(0, TypeNotice)
+			n.m.Repair(40)
+			r := liar.syncRequest()
+			require.Equal(l.t, SyncRequest{Start: 40, End: 40, ReqIndex: r.ReqIndex}, *r)
+			liar.answer(r.ReqIndex, []*block.Block{bad})
+			liar.goneWith(Validation)
+		}
+		require.Empty(l.t, n.replaced)
 		honest := l.node("honest", chain)
 		honest.dial(n.host)
 		l.eventually(func() bool { var ok bool; n.do(func() { ok = !n.corrupt[40] }); return ok }, "repaired by another peer")
 	})
+}
+
+func TestSealIsByCoinbase(t *testing.T) {
+	key := signerKey(t)
+	h := *newChain(1, chainShape{})[1].Header
+	h.Coinbase = crypto.PubkeyToAddress(key.PublicKey)
+	s := &block.SealedHeader{Header: &h, Record: newChain(1, chainShape{})[1].Record}
+	hash := s.Hash()
+	sig, err := crypto.Sign(hash[:], key)
+	require.NoError(t, err)
+	copy(s.Seal[:], sig)
+	require.NoError(t, sealedByCoinbase(s))
+	s.Seal[3] ^= 1
+	require.Error(t, sealedByCoinbase(s))
+	h.Coinbase[0] ^= 1
+	s = &block.SealedHeader{Header: &h, Record: s.Record}
+	hash = s.Hash()
+	sig, err = crypto.Sign(hash[:], key)
+	require.NoError(t, err)
+	copy(s.Seal[:], sig)
+	require.Error(t, sealedByCoinbase(s), "another account's seal")
 }
 
 func TestWrongBlocksInARange(t *testing.T) {

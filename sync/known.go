@@ -1,14 +1,14 @@
 package blocksync
 
 // recent is a set of the last limit keys, with a value each; the oldest goes first. Not safe for concurrent use.
-type recent[K comparable, V any] struct {
+type recent[K, V comparable] struct {
 	limit int
 	m     map[K]V
 	ring  []K
 	at    int
 }
 
-func newRecent[K comparable, V any](limit int) *recent[K, V] {
+func newRecent[K, V comparable](limit int) *recent[K, V] {
 	return &recent[K, V]{limit: limit, m: make(map[K]V)}
 }
 
@@ -35,6 +35,9 @@ func (r *recent[K, V]) Add(k K, v V) bool {
 func (r *recent[K, V]) Get(k K) (V, bool) { v, ok := r.m[k]; return v, ok }
 
 func (r *recent[K, V]) Has(k K) bool { _, ok := r.m[k]; return ok }
+
+// Is reports whether a key is known with this value.
+func (r *recent[K, V]) Is(k K, v V) bool { have, ok := r.m[k]; return ok && have == v }
 
 // Update changes the value of a known key.
 func (r *recent[K, V]) Update(k K, v V) {

@@ -43,7 +43,12 @@ const (
 	maxKnownBlocks      = 1024    // per peer
 	maxKnownVotes       = 1 << 13 // per peer
 	maxKnownTxs         = 1 << 15 // per peer
-	maxOrphans          = 256     // live blocks whose parent is not known yet
+	maxQueuedTxs        = 1 << 14 // per peer, while its lane is full; the encodings are shared between peers
+	maxQueuedTxBytes    = 8 << 20
+	maxOffers           = 2048 // pending transactions that one beat of offers looks at
+	maxOfferBytes       = 256 << 10
+	maxVoteRelay        = 4 * maxVotes // accepted votes kept because a peer's lane was full
+	maxOrphans          = 256          // live blocks whose parent is not known yet
 	maxOrphansPerPeer   = 32
 	maxOrphanBytes      = 64 << 20
 	maxUnlinkable       = 128  // unlinkable blocks of one peer without a useful one between
@@ -53,6 +58,8 @@ const (
 	maxRecentBodies     = 32 // large bodies kept to answer pulls before they are stored
 	maxRecentBodyBytes  = 64 << 20
 	maxPulls            = 64
+	maxOpenPulls        = 3          // requests for the body of one block at once
+	pullBytesPerSec     = 20_000_000 // a body that comes slower is asked for elsewhere too
 	maxBans             = 4096
 	maxRepairs          = 64
 	maxLocator          = 48
@@ -66,6 +73,12 @@ const (
 const (
 	tickEvery        = 200 * time.Millisecond
 	gossipDelay      = 10 * time.Millisecond // transactions are collected this long before a batch leaves
+	offerEvery       = 3 * time.Second       // pending transactions that a peer may lack are offered again
+	resendBeats      = 2                     // beats of offers until one that was sent but is still pending is sent again
+	resendBeatsAgain = 20                    // and after that
+	storeLag         = time.Second           // a range waits this long for the store to reach the driver's LIB
+	storeLagStep     = 20 * time.Millisecond
+	pullPatience     = 200 * time.Millisecond // at least this long one peer alone is asked for a body
 	voteRelayDelay   = 2 * time.Millisecond
 	dampFor          = 30 * time.Second // a peer's wish not to get our relayed blocks or votes lasts this long
 	dampAfter        = 8                // useless duplicates in a row before that wish is sent

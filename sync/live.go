@@ -49,7 +49,9 @@ func (m *Manager) onPush(p *peer, s *SignedBlock, h *block.SealedHeader, payload
 	p.counts.blocksIn++
 	p.knownBlocks.Add(hash, struct{}{})
 	m.sawHead(p, h)
-	if m.seen.Has(hash) || m.pulls[hash] != nil {
+	if pl := m.pulls[hash]; pl != nil {
+		m.endPull(hash, pl) // the body is here before the answer
+	} else if m.seen.Has(hash) {
 		m.duplicate(p)
 		return
 	}
@@ -260,7 +262,11 @@ func (m *Manager) onAdded(j *addJob, h *block.SealedHeader, v Verdict, err error
 			m.orphans.linked(m, hash)
 		}
 	case VerdictInvalid:
-		m.seen.Add(hash, seenAdded) // no other copy is better: hash, record and body belong together
+		if j.ask != nil {
+			m.seen.Delete(hash) // perhaps only the seal was bad, which the hash does not cover: another copy may be good
+		} else {
+			m.seen.Add(hash, seenAdded) // no other copy is better: seal, record and body were checked
+		}
 		m.log.Warn("invalid block", zap.Stringer("hash", hash), zap.String("peer", string(j.peer.id)), zap.Error(err))
 		if j.ask != nil || h != nil && j.peer.signsFor(h.Header.Coinbase) {
 			m.punish(j.peer, Validation, fmt.Errorf("block %s: %w", hash, err))

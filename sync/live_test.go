@@ -78,12 +78,91 @@ func TestPullGoesElsewhere(t *testing.T) {
 		r := mute.request()
 		require.Equal(l.t, IDs{Mode: ModeNormal, Pending: 1, IDs: hashes(x)}, r.Blocks)
 		good.send(0, TypeBlockHeader, a.Encode())
-		good.quiet(time.Second, 0, TypeRequest) // in flight elsewhere
-		q := good.request()                     // after the time-out
+		good.quiet(100*time.Millisecond, 0, TypeRequest) // in flight elsewhere
+		begin := time.Now()
+		q := good.request()
+		require.Less(l.t, time.Since(begin), DefaultConfig().RequestTimeout/4, "a peer that does not answer costs no time-out")
 		require.Equal(l.t, hashes(x), q.Blocks.IDs)
 		good.answer(q.ReqIndex, []*block.Block{y}) // another block
 		good.goneWith(Validation)
 		require.EqualValues(l.t, 10, n.Status().Head.Height)
+	})
+}
+
+// TestPushEndsAPull: a peer that announces first and withholds the body delays a block that another one pushes by nothing.
+func TestPushEndsAPull(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(10, chainShape{})
+		n := l.node("n", chain)
+		mute := l.script("mute", n).at(chain[10], chain[8], 9).hello()
+		good := l.script("good", n).at(chain[10], chain[8], 9).hello()
+		mute.next(0, TypeNotice)
+		good.next(0, TypeNotice)
+		x := extend(chain, 1, chainShape{})[11]
+		a := BlockHeader{Size: 500, Sealed: x.SealedHeader}
+		mute.send(0, TypeBlockHeader, a.Encode())
+		r := mute.request()
+		good.push(x)
+		begin := time.Now()
+		l.eventually(func() bool { return n.Status().Head.Hash == x.Hash() }, "taken")
+		require.Less(l.t, time.Since(begin), pullPatience)
+		require.Equal(l.t, Request{ReqIndex: r.ReqIndex, Blocks: IDs{IDs: []common.Hash{}}, Transactions: IDs{IDs: []common.Hash{}}}, *mute.request(), "the pull is taken back")
+		require.Zero(l.t, peerOf(n, "good").Duplicates)
+		mute.answer(r.ReqIndex, []*block.Block{x}) // late: no harm
+		l.pass(time.Second)
+		require.Len(l.t, n.m.Peers(), 2)
+	})
+}
+
+// TestPullAsksAFewAtOnce: peers that announce and stay silent are not all asked, and each only for so long.
+func TestPullAsksAFewAtOnce(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(10, chainShape{})
+		n := l.node("n", chain)
+		x := extend(chain, 1, chainShape{size: 300 << 10})[11]
+		a := BlockHeader{Size: 300 << 10, Sealed: x.SealedHeader}
+		var peers []*script
+		asked := func() (k int) {
+			for _, s := range peers {
+				for len(s.in[0]) > 0 {
+					if m := <-s.in[0]; MessageType(m.Type) == TypeRequest {
+						k++
+					}
+				}
+			}
+			return k
+		}
+		for i := range maxOpenPulls + 2 {
+			s := l.script(fmt.Sprint("mute", i), n).at(chain[10], chain[8], 9).hello()
+			s.next(0, TypeNotice)
+			s.send(0, TypeBlockHeader, a.Encode())
+			peers = append(peers, s)
+		}
+		l.pass(DefaultConfig().RequestTimeout - time.Second)
+		require.Equal(l.t, maxOpenPulls, asked())
+		l.pass(2 * DefaultConfig().RequestTimeout)
+		require.Equal(l.t, 2, asked(), "the others after the time-out")
+		l.pass(time.Minute)
+		require.Zero(l.t, asked(), "given up")
+		peers[0].push(x)
+		l.eventually(func() bool { return n.Status().Head.Hash == x.Hash() }, "taken")
+	})
+}
+
+// TestForgedSealInAnAnswerDoesNotHideTheBlock: the seal is not part of the hash.
+func TestForgedSealInAnAnswerDoesNotHideTheBlock(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(10, chainShape{})
+		n := l.node("n", chain)
+		x := extend(chain, 1, chainShape{})[11]
+		good := l.script("good", n).at(chain[10], chain[8], 9).hello()
+		good.next(0, TypeNotice)
+		far := extend(chain, 20, chainShape{salt: 9, noFC: true})
+		bad := l.script("bad", n).at(far[30], chain[8], 1000).hello()
+		bad.answer(bad.request().ReqIndex, []*block.Block{spoilSeal(x)})
+		bad.goneWith(Validation)
+		good.push(x)
+		l.eventually(func() bool { return n.Status().Head.Hash == x.Hash() }, "taken")
 	})
 }
 

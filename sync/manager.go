@@ -65,6 +65,7 @@ type Manager struct {
 	repairs    map[uint64]*repair
 	voteRelay  []relayedVote
 	txRelay    []gossip
+	offerBeat  uint64 // counts the beats of offerWorker
 	flushTimer *time.Timer
 	flushSet   bool
 	warned     time.Time // when the lack of a peer with the blocks we need was last told
@@ -85,6 +86,9 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 	}
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
+	}
+	if deps.CheckSeal == nil {
+		deps.CheckSeal = sealedByCoinbase
 	}
 	m := &Manager{
 		cfg: cfg, mode: mode, deps: deps, log: deps.Log, self: deps.Host.ID(),
@@ -128,7 +132,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.flushTimer.Stop()
 	defer m.flushTimer.Stop()
 	m.deps.Host.SetGate(m.gate)
-	for _, work := range []func(){m.checkWorker, m.addWorker, m.voteWorker, m.txWorker, m.importWorker, m.askWorker, m.repairWorker} {
+	for _, work := range []func(){m.checkWorker, m.addWorker, m.voteWorker, m.txWorker, m.importWorker, m.askWorker, m.repairWorker, m.offerWorker} {
 		m.wg.Go(work)
 	}
 	for range runtime.GOMAXPROCS(0) {
@@ -344,6 +348,8 @@ func (m *Manager) tick(now time.Time) {
 			m.beat(p, now)
 		}
 	}
+	m.retryTransactions()
+	m.flushVotes(now)
 	m.expire(now)
 	m.evaluate(now)
 }

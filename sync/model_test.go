@@ -45,6 +45,14 @@ func modelCorrupt(err error) (uint64, bool) {
 	return 0, false
 }
 
+// modelSeal judges a seal: the model's are the block's hash.
+func modelSeal(h *block.SealedHeader) error {
+	if common.BytesToHash(h.Seal[:32]) != h.Hash() {
+		return fmt.Errorf("%w: seal of %d", errModelInvalid, h.Number())
+	}
+	return nil
+}
+
 func modelClassify(err error) Verdict {
 	switch {
 	case errors.Is(err, errModelInvalid):

@@ -89,7 +89,7 @@ func (l *lab) node(name string, chain []*block.Block, opts ...nodeOption) *node 
 	cfg := DefaultConfig()
 	deps := Deps{
 		Host: n.host, Driver: n.modelNode, Blocks: n.modelNode, Pool: n.pool, Params: modelParams, Genesis: modelGenesis.Hash(),
-		Classify: modelClassify, Corrupt: modelCorrupt, Log: l.log.Named(name),
+		Classify: modelClassify, Corrupt: modelCorrupt, CheckSeal: modelSeal, Log: l.log.Named(name),
 		OnLink: func(k transport.Link) { n.links <- k },
 	}
 	for _, o := range opts {

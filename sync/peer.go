@@ -33,7 +33,10 @@ type peer struct {
 
 	knownBlocks *recent[common.Hash, struct{}]
 	knownVotes  *recent[uint64, struct{}]
-	knownTxs    *recent[common.Hash, struct{}]
+	knownTxs    *recent[common.Hash, uint64] // value: the beat of offers from which it may be sent again, txShown or txWaiting
+
+	txQueue      []queuedTx // waits for room in lane 1
+	txQueueBytes int
 
 	damped      Damp // what the peer does not want from us
 	dampedUntil time.Time
@@ -73,7 +76,7 @@ func newPeer(parent context.Context, link transport.Link, now time.Time) *peer {
 		id: link.Peer(), link: link, ctx: ctx, cancel: cancel, linked: now,
 		knownBlocks: newRecent[common.Hash, struct{}](maxKnownBlocks),
 		knownVotes:  newRecent[uint64, struct{}](maxKnownVotes),
-		knownTxs:    newRecent[common.Hash, struct{}](maxKnownTxs),
+		knownTxs:    newRecent[common.Hash, uint64](maxKnownTxs),
 		ranges:      make(chan *serveJob, maxServeQueue),
 		serve:       make(chan *serveJob, maxServeQueue),
 		active:      make(map[uint64]*serveJob),

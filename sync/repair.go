@@ -109,7 +109,19 @@ func (m *Manager) fix(j *repairJob) (invalid bool, err error) {
 	if b.Hash() != want {
 		return true, fmt.Errorf("block %d is %s, the chain here has %s", j.height, b.Hash(), want)
 	}
+	if err := m.deps.CheckSeal(b.SealedHeader); err != nil { // the seal is not part of the hash
+		return true, err
+	}
 	return false, m.deps.Blocks.Replace(j.height, b)
+}
+
+// sealedByCoinbase checks that the account which the header names as producer sealed it.
+func sealedByCoinbase(h *block.SealedHeader) error {
+	by, err := h.Signer()
+	if err == nil && by != h.Header.Coinbase {
+		err = fmt.Errorf("block %d is sealed by %s, its producer is %s", h.Number(), by, h.Header.Coinbase)
+	}
+	return err
 }
 
 func (m *Manager) onRepaired(j *repairJob, invalid bool, err error) {

@@ -167,7 +167,7 @@ func (m *Manager) sendBlock(p *peer, j *serveJob, payload []byte) error {
 
 // answerRange sends stored records as they are: nothing is decoded.
 func (m *Manager) answerRange(p *peer, j *serveJob) error {
-	for at := j.start; at <= j.end.Load(); {
+	for at, waited := j.start, time.Duration(0); at <= j.end.Load(); {
 		if first := m.deps.Blocks.FirstHeight(); at < first {
 			return m.refuseRequest(p, j, CodePruned, first, fmt.Sprintf("blocks below %d are pruned", first))
 		}
@@ -191,19 +191,27 @@ func (m *Manager) answerRange(p *peer, j *serveJob) error {
 				return err
 			}
 		}
-		if err != nil || next == at {
+		switch {
+		case err != nil:
 			return m.unreadable(p, j, next, err)
+		case next > at:
+			at, waited = next, 0
+		case j.cancelled.Load():
+			return errCancelled
+		case waited >= storeLag:
+			return m.refuseRequest(p, j, CodeBeyond, at-1, fmt.Sprintf("blocks are stored up to %d", at-1))
+		default: // the store follows the driver's LIB after an execution or an import
+			if !sleep(p.ctx, storeLagStep) {
+				return p.ctx.Err()
+			}
+			waited += storeLagStep
 		}
-		at = next
 	}
 	return nil
 }
 
 // unreadable tells the asker, and has a corrupt record fetched again.
 func (m *Manager) unreadable(p *peer, j *serveJob, at uint64, err error) error {
-	if err == nil {
-		err = errors.New("store gave nothing")
-	}
 	if m.deps.Corrupt != nil {
 		if height, ok := m.deps.Corrupt(err); ok {
 			m.Repair(height)
@@ -277,8 +285,11 @@ func (m *Manager) answerBranch(p *peer, j *serveJob) error {
 			raws = append(raws, append([]byte(nil), raw...))
 			return nil
 		})
-		if err != nil || len(raws) == 0 {
+		if err != nil {
 			return m.unreadable(p, j, at, err)
+		}
+		if len(raws) == 0 { // the store has not followed the driver's LIB yet
+			return m.refuseRequest(p, j, CodeGone, 0, "the branch is being stored")
 		}
 		for _, raw := range raws {
 			if left == 0 {

@@ -145,28 +145,50 @@ func (m *Manager) onOwnVotes(vs []block.Vote) {
 	}
 }
 
-// flushVotes relays what was accepted, once, to the peers not known to have it.
+// flushVotes relays what was accepted, once, to the peers not known to have it. What a full lane does not take is kept
+// for the next tick, the newest of it.
 func (m *Manager) flushVotes(now time.Time) {
+	if len(m.voteRelay) == 0 {
+		return
+	}
 	lib := m.deps.Driver.Status().LIB
-	for len(m.voteRelay) > 0 {
-		batch := m.voteRelay[:min(len(m.voteRelay), maxVotes)]
-		m.voteRelay = m.voteRelay[len(batch):]
+	all := m.voteRelay
+	var left []relayedVote
+	for len(all) > 0 {
+		batch := all[:min(len(all), maxVotes)]
+		all = all[len(batch):]
+		full := false
 		for _, p := range m.peers {
-			if !p.wants(lib) || p.dampedNow(DampVotes, now) {
-				continue
-			}
-			var out []block.Vote
-			for _, r := range batch {
-				if p.knownVotes.Add(r.key, struct{}{}) {
-					out = append(out, r.vote)
-				}
-			}
-			if len(out) > 0 && p.send(transport.LaneConsensus, TypeVotes, EncodeVotes(out)) {
-				p.counts.votesOut += uint64(len(out))
+			if p.wants(lib) && !p.dampedNow(DampVotes, now) && !p.relayVotes(batch) {
+				full = true
 			}
 		}
+		if full {
+			left = append(left, batch...)
+		}
 	}
-	m.voteRelay = nil
+	m.voteRelay = left[max(0, len(left)-maxVoteRelay):]
+}
+
+// relayVotes sends the peer those votes it is not known to have; false if its lane is full.
+func (p *peer) relayVotes(votes []relayedVote) bool {
+	var out []block.Vote
+	for _, r := range votes {
+		if !p.knownVotes.Has(r.key) {
+			out = append(out, r.vote)
+		}
+	}
+	if len(out) == 0 {
+		return true
+	}
+	if !p.send(transport.LaneConsensus, TypeVotes, EncodeVotes(out)) {
+		return false
+	}
+	p.counts.votesOut += uint64(len(out))
+	for _, r := range votes {
+		p.knownVotes.Add(r.key, struct{}{})
+	}
+	return true
 }
 
 func (m *Manager) scheduleFlush(after time.Duration) {

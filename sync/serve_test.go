@@ -1,0 +1,63 @@
+package blocksync
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/transport"
+)
+
+// laggingBlocks is a store that has not followed the driver's LIB yet.
+type laggingBlocks struct {
+	*modelNode
+	upTo atomic.Uint64
+}
+
+func (b *laggingBlocks) Range(from, to uint64, maxBytes int, fn func(uint64, []byte) error) error {
+	to = min(to, b.upTo.Load())
+	if from > to {
+		return nil
+	}
+	return b.modelNode.Range(from, to, maxBytes, fn)
+}
+
+func TestRangeWhileTheStoreLags(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(400, chainShape{})
+		store := new(laggingBlocks)
+		store.upTo.Store(395)
+		n := l.node("n", chain, func(_ *Config, d *Deps) {
+			store.modelNode = d.Blocks.(*modelNode)
+			d.Blocks = store
+		})
+		s := l.script("peer", n).at(modelGenesis, modelGenesis, 0).hello()
+		blocks := func(from, to uint64) {
+			for h := from; h <= to; h++ {
+				b, err := DecodeSignedBlock(s.next(transport.LaneCatchUp, TypeSignedBlock))
+				require.NoError(t, err)
+				require.Equal(t, h, b.Height)
+			}
+		}
+		r := SyncRequest{Start: 390, End: 398, ReqIndex: 3}
+		s.send(0, TypeSyncRequest, r.Encode())
+		blocks(390, 395)
+		l.pass(300 * time.Millisecond)
+		store.upTo.Store(397)
+		blocks(396, 397)
+		// It does not come any further: that is no fault of the record.
+		e, err := DecodeError(s.next(transport.LaneCatchUp, TypeError))
+		require.NoError(t, err)
+		require.Equal(t, CodeBeyond, e.Code)
+		require.EqualValues(t, 397, e.Height)
+
+		// The branch from an irreversible block.
+		q := Request{Blocks: IDs{Mode: ModeCatchUp, IDs: hashes(chain[397])}, ReqIndex: 4}
+		s.send(0, TypeRequest, q.Encode())
+		e, err = DecodeError(s.next(transport.LaneCatchUp, TypeError))
+		require.NoError(t, err)
+		require.Equal(t, CodeGone, e.Code, "to be asked again at once")
+	})
+}
