@@ -13,11 +13,10 @@ type offence struct {
 }
 
 // suspicion is a pair of one voter's votes that no honest producer casts. It becomes evidence when both signatures
-// are verified: anyone may send votes in another's name.
+// are verified, each by itself: anyone may send votes in another's name, or two whose wrongs cancel out in a sum.
 type suspicion struct {
 	kind EvidenceKind
 	pair [2]*pooled
-	path []common.Hash
 }
 
 // witness tells of a second block of one slot by one producer.
@@ -41,7 +40,17 @@ func (m *Machine) tell(e Evidence) {
 	}
 }
 
-// suspect compares a new vote with the voter's others.
+// spend takes from the Step's work; false if that is used up. Signatures are verified only once there is a quorum, so
+// that the votes that make us search cost their sender nothing.
+func (m *Machine) spend(n int) bool {
+	if m.pool.work >= maxEvidenceWork {
+		return false
+	}
+	m.pool.work += n
+	return true
+}
+
+// suspect compares a vote with the voter's others.
 func (m *Machine) suspect(w *voter, x *pooled) {
 	if w.account == m.cfg.Self {
 		return
@@ -49,8 +58,12 @@ func (m *Machine) suspect(w *voter, x *pooled) {
 	if x.Kind == block.Prevote {
 		for _, list := range [2][]*pooled{w.known, w.unknown} {
 			for _, o := range list {
+				if !m.spend(1) {
+					x.unsought = true
+					return
+				}
 				if o.Kind == block.Prevote && o.Target.Slot == x.Target.Slot && o.Target != x.Target {
-					m.charge(w, suspicion{kind: DoubleVote, pair: [2]*pooled{o, x}})
+					m.charge(w, &suspicion{kind: DoubleVote, pair: [2]*pooled{o, x}})
 				}
 			}
 		}
@@ -66,6 +79,10 @@ func (m *Machine) crossed(w *voter, x *pooled) {
 		return
 	}
 	for _, o := range w.known {
+		if !m.spend(1) {
+			x.unsought = true
+			return
+		}
 		b, d := o, x
 		if x.Kind == block.Precommit {
 			b, d = x, o
@@ -73,31 +90,42 @@ func (m *Machine) crossed(w *voter, x *pooled) {
 		if b.Kind != block.Precommit || d.Kind != block.Prevote || b.node == nil || d.node == nil {
 			continue
 		}
-		if d.Source.Slot < b.Target.Slot && b.Target.Slot < d.Target.Slot && !d.node.descends(b.Target) {
-			s := suspicion{kind: CrossVote, pair: [2]*pooled{b, d}}
-			for n := d.node; n != nil; n = n.parent {
-				s.path = append(s.path, n.Hash)
-				if n.Slot <= b.Target.Slot {
-					break
-				}
-			}
-			m.charge(w, s)
+		if d.Source.Slot >= b.Target.Slot || b.Target.Slot >= d.Target.Slot {
+			continue
+		}
+		a, steps := d.node.climb(b.Target.Slot)
+		m.spend(steps)
+		if a == nil || a.Point() != b.Target {
+			m.charge(w, &suspicion{kind: CrossVote, pair: [2]*pooled{b, d}})
 		}
 	}
 }
 
-// charge has the signatures of a suspicious pair verified.
-func (m *Machine) charge(w *voter, s suspicion) {
+// charge has the signatures of a suspicious pair verified, each by itself.
+func (m *Machine) charge(w *voter, s *suspicion) {
 	if w.caught[s.offence()] || len(m.pool.suspects) >= maxSuspects {
 		return
 	}
-	m.pool.suspects = append(m.pool.suspects, &s)
+	m.pool.suspects = append(m.pool.suspects, s)
 	for _, x := range s.pair {
-		if !x.good {
+		if !x.alone {
 			m.ask(&question{link: x.Link, picks: []*pooled{x}}, m.schedulesOf(x))
 		}
 	}
 	m.convict()
+}
+
+// path is a CrossVote's: from D down to the first at or below B's slot. It is nil if finality has passed meanwhile and
+// the blocks that far down are forgotten.
+func (s *suspicion) path() (path []common.Hash) {
+	b, d := s.pair[0], s.pair[1]
+	for n := d.node; n != nil; n = n.parent {
+		path = append(path, n.Hash)
+		if n.Slot <= b.Target.Slot {
+			return path
+		}
+	}
+	return nil
 }
 
 func (s *suspicion) offence() offence {
@@ -127,15 +155,21 @@ func (m *Machine) convict() {
 		a, b := s.pair[0], s.pair[1]
 		switch w := m.pool.index[a.Voter]; {
 		case a.bad || b.bad || w == nil:
-		case a.good && b.good:
+		case a.alone && b.alone:
 			if w.caught[s.offence()] {
 				break
+			}
+			var path []common.Hash
+			if s.kind == CrossVote {
+				if path = s.path(); path == nil {
+					break
+				}
 			}
 			if w.caught == nil {
 				w.caught = make(map[offence]bool)
 			}
 			w.caught[s.offence()] = true
-			m.tell(Evidence{Kind: s.kind, Guilty: a.Voter, Slot: s.offence().slot, Votes: [2]block.Vote{a.Vote, b.Vote}, Path: s.path})
+			m.tell(Evidence{Kind: s.kind, Guilty: a.Voter, Slot: s.offence().slot, Votes: [2]block.Vote{a.Vote, b.Vote}, Path: path})
 		default:
 			keep = append(keep, s)
 		}

@@ -24,7 +24,7 @@ func (u *rules) extend(parent *node, h *Header) (*node, error) {
 	if o := parent.next.cur.Owner(h.Slot, u.p.TurnSlots); o.Account != h.Producer {
 		return nil, fmt.Errorf("%w: block %d %s by %s, slot %d belongs to %s", ErrInvalid, h.Height, h.Hash, h.Producer, h.Slot, o.Account)
 	}
-	n := &node{Header: *h, parent: parent, source: parent.source, final: parent.final, own: parent.next, leaf: -1}
+	n := &node{Header: *h, parent: parent, jump: jumpOf(parent), source: parent.source, final: parent.final, own: parent.next, leaf: -1}
 	if h.QC != nil {
 		if _, err := u.certify(h.QC, block.Prevote, parent, parent.source.Slot); err != nil {
 			return nil, err

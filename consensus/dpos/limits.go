@@ -12,6 +12,7 @@ const (
 	maxFailed           = 1024    // invalid blocks remembered
 	maxSuspects         = 64      // pairs of votes being checked for guilt
 	maxEvidence         = 64      // waiting in one Ready
+	maxEvidenceWork     = 1 << 18 // votes compared and links followed in one Step in search of guilty pairs
 	maxResend           = 64      // votes in one Ready.Resend
 	maxPrecommits       = 8       // in one Ready
 	maxOwnVotes         = 1 << 20 // of a kind, above the LIB; beyond it we stop signing rather than forget

@@ -67,6 +67,7 @@ func New(cfg Config, root *Root) (*Machine, error) {
 
 // Step takes one event. An error says that the event was refused and changed nothing.
 func (m *Machine) Step(ev Event) error {
+	m.pool.work = 0
 	switch ev := ev.(type) {
 	case Tick:
 		m.tick(ev.Now)

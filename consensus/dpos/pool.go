@@ -8,12 +8,15 @@ import (
 	"github.com/bornode/bornode/block"
 )
 
-// pooled is a vote that may count. Its signature was not verified unless good is set.
+// pooled is a vote that may count. Its signature was not verified unless good or alone is set.
 type pooled struct {
 	block.Vote
 	node *node // nil while the target is unknown
-	good bool
+	good bool  // by itself or in a sum: a sum can be right though its parts are not
 	bad  bool
+
+	alone    bool // good by itself
+	unsought bool // not compared with all the voter's others: the Step's work for that was spent
 }
 
 // voter holds one producer's votes above the LIB, oldest arrival first.
@@ -48,6 +51,7 @@ type pool struct {
 	lastID    uint64
 	suspects  []*suspicion
 	ownCheck  bool // a vote in our name that we do not know is being verified
+	work      int  // done in this Step in search of guilty pairs
 }
 
 func newPool() pool {
@@ -289,6 +293,12 @@ func (m *Machine) tallied(ev *Tallied) error {
 		if x.good = !x.bad; x.bad {
 			found = true
 			m.discard(x)
+			continue
+		}
+		x.alone = x.alone || len(q.picks) == 1
+		if w := m.pool.index[x.Voter]; x.unsought && w != nil && (x.node == nil || !x.node.gone) {
+			x.unsought = false
+			m.suspect(w, x) // a genuine vote is not lost in a flood of others
 		}
 	}
 	m.convict()

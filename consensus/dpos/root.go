@@ -187,7 +187,9 @@ func rootOf(n *node) *Root {
 	for x.parent != nil && x.parent.Height > n.final.Height {
 		x = x.parent
 	}
-	x.parent = nil
+	for y := x; y != nil; { // all of them: a jump may still lead there, and must not keep the chain alive
+		y.parent, y = nil, y.parent
+	}
 	if k := n.Height - x.Height; k > 0 {
 		r.tail = make([]tailBlock, k)
 		for y := n.parent; y != nil; y = y.parent {

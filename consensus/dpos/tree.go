@@ -18,6 +18,7 @@ type proven struct {
 type node struct {
 	Header
 	parent   *node // nil for the oldest of the tail
+	jump     *node // an ancestor further down, of no use once gone (see jumpOf); nil for the root and the tail
 	children []*node
 	sibling  *node // next block of the same slot
 
@@ -36,13 +37,36 @@ type node struct {
 
 // ancestor is the ancestor or self at this point, nil if there is none (or it is older than the tail).
 func (n *node) ancestor(p block.Point) *node {
-	for n != nil && n.Slot > p.Slot {
-		n = n.parent
-	}
-	if n == nil || n.Point() != p {
+	a, _ := n.climb(p.Slot)
+	if a == nil || a.Point() != p {
 		return nil
 	}
-	return n
+	return a
+}
+
+// climb goes down the chain to its first block at or below the slot (nil if that is older than the tail), in a number
+// of steps logarithmic in the blocks passed above the LIB, plus those of the tail.
+func (n *node) climb(slot uint64) (a *node, steps int) {
+	for n != nil && n.Slot > slot {
+		if j := n.jump; j != nil && !j.gone && j.Slot >= slot {
+			n = j
+		} else {
+			n = n.parent
+		}
+		steps++
+	}
+	return n, steps
+}
+
+// jumpOf is where a child of p jumps to: two jumps of one length make one twice as long, else the parent (Myers' skew
+// binary list). Jumps end at the LIB: its ancestors are the tail.
+func jumpOf(p *node) *node {
+	if j := p.jump; j != nil && !j.gone {
+		if k := j.jump; k != nil && !k.gone && p.Height-j.Height == j.Height-k.Height {
+			return k
+		}
+	}
+	return p
 }
 
 // descends reports whether n is the block at p or descends from it.
@@ -285,9 +309,10 @@ func (t *tree) reroot(n *node) (path []*node, dropped []common.Hash) {
 			}
 		}
 		t.forget(x)
-		x.children, x.pre, x.com = nil, nil, nil
+		x.children, x.pre, x.com, x.jump = nil, nil, nil, nil
 		x = next
 	}
+	n.jump = nil
 	if keep {
 		t.path = append([]*node(nil), t.path[n.Height-t.root.Height:]...)
 	} else {

@@ -82,6 +82,24 @@ func (c CertificateEvent) unless(skip bool) Event {
 	return c
 }
 
+// checkClimb compares jumps with steps to the parent, down to the LIB and its tail.
+func checkClimb(t *testing.T, n, root *node) {
+	t.Helper()
+	for a := n; a != nil; a = a.parent {
+		got, _ := n.climb(a.Slot)
+		require.Same(t, a, got)
+		if a.Slot > 0 && (a.parent == nil || a.Slot > a.parent.Slot+1) {
+			got, _ = n.climb(a.Slot - 1)
+			require.True(t, got == a.parent)
+		}
+		if j := a.jump; a == root || a.gone {
+			require.Nil(t, j, "what left the tree leads nowhere")
+		} else if !j.gone {
+			require.Same(t, j, a.ancestor(j.Point()))
+		}
+	}
+}
+
 // checkTree compares all that the tree keeps incrementally with what follows from its blocks.
 func checkTree(t *testing.T, x *tree) {
 	t.Helper()
@@ -92,6 +110,7 @@ func checkTree(t *testing.T, x *tree) {
 		require.False(t, n.gone)
 		require.NotNil(t, n.ancestor(x.root.Point()))
 		if len(n.children) == 0 {
+			checkClimb(t, n, x.root)
 			leaves++
 			require.Equal(t, n, x.leaves[n.leaf])
 		} else {
