@@ -136,3 +136,65 @@ func TestBuiltBlockOutlivesARollback(t *testing.T) {
 	require.Equal(t, []common.Hash{b.Hash()}, res.Executed)
 	n.build(0, n.transfer(0, 1))
 }
+
+// hookedStore lets a test step in between.
+type hookedStore struct {
+	Store
+	asked     chan struct{} // gets a token when Add looks at the store
+	append    chan struct{} // AppendFinal waits until it is closed
+	beforePut func()
+}
+
+func (s *hookedStore) token() {
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
+}
+
+func (s *hookedStore) LIB() (uint64, common.Hash) { s.token(); return s.Store.LIB() }
+
+func (s *hookedStore) PutReversible(bs []*block.Block) error {
+	if s.beforePut != nil {
+		s.beforePut()
+	}
+	s.token()
+	return s.Store.PutReversible(bs)
+}
+
+func (s *hookedStore) AppendFinal(bs []*block.Block, f block.FinalUpdate) error {
+	<-s.append
+	return s.Store.AppendFinal(bs, f)
+}
+
+// A child of a run whose blocks are executed, but not yet on disk, waits for them.
+func TestChildOfARunUnderImport(t *testing.T) {
+	x := newDropCase(t)
+	require.NoError(t, x.Finalize(drop(x.p)))
+	s := &hookedStore{Store: x.store, asked: make(chan struct{}, 1), append: make(chan struct{})}
+	x.Chain.store = s
+	heads := make(chan HeadEvent, 8)
+	defer x.SubscribeHead(heads).Unsubscribe()
+	imported, added := make(chan error, 1), make(chan error, 1)
+	run := []*block.Block{copyOf(x.p), copyOf(x.v)}
+	go func() { imported <- x.ImportFinal(context.Background(), run, finalOf(run)) }()
+	for h := range heads {
+		if h.Block.Hash() == x.v.Hash() {
+			break
+		}
+	}
+	go func() { added <- x.Add([]*block.Block{copyOf(x.w)}) }()
+	<-s.asked
+	close(s.append)
+	require.NoError(t, <-added)
+	require.NoError(t, <-imported)
+	x.head(x.w)
+}
+
+// A block whose parent is dropped while it is on its way has an unknown parent.
+func TestParentGoesWhileTheChildIsStored(t *testing.T) {
+	x := newDropCase(t)
+	require.NoError(t, x.Finalize(drop(x.w)))
+	x.Chain.store = &hookedStore{Store: x.store, beforePut: func() { require.NoError(t, x.Finalize(drop(x.v))) }}
+	require.ErrorIs(t, x.Add([]*block.Block{copyOf(x.w)}), ErrUnknownBlock)
+}

@@ -179,20 +179,21 @@ func (c *Chain) ImportFinal(ctx context.Context, blocks []*block.Block, fin bloc
 		}
 		fin.Drop = nil
 	}
-	durable := make(chan error, 1)
+	stored := make(chan struct{})
+	var failure error // read when stored is closed
 	go func() {
+		defer close(stored)
 		failpoint.Hit("chain/import-before")
-		err := c.store.AppendFinal(blocks, fin)
+		failure = c.store.AppendFinal(blocks, fin)
 		failpoint.Hit("chain/import-after")
-		durable <- err
 	}()
 	wait := sync.OnceValue(func() error {
-		if err := <-durable; err != nil {
-			return fmt.Errorf("store %d final blocks up to %d: %w", len(blocks), last.Number(), err)
+		if <-stored; failure != nil {
+			return fmt.Errorf("store %d final blocks up to %d: %w", len(blocks), last.Number(), failure)
 		}
 		return nil
 	})
-	if err := errors.Join(c.executeRun(ctx, blocks, wait), wait()); err != nil {
+	if err := errors.Join(c.executeRun(ctx, blocks, stored, wait), wait()); err != nil {
 		return err
 	}
 	c.setFinal(c.node(last.Hash()))
@@ -219,8 +220,8 @@ func (c *Chain) checkRun(blocks []*block.Block, fin block.FinalUpdate) error {
 
 // executeRun executes what of the run was not executed. It stays less than the layers that pathdb keeps ahead of what
 // is known to be durable.
-func (c *Chain) executeRun(ctx context.Context, blocks []*block.Block, wait func() error) error {
-	if err := c.enter(blocks); err != nil {
+func (c *Chain) executeRun(ctx context.Context, blocks []*block.Block, stored <-chan struct{}, wait func() error) error {
+	if err := c.enter(blocks, stored); err != nil {
 		return err
 	}
 	byHash := make(map[common.Hash]*block.Block, len(blocks))

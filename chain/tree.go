@@ -24,6 +24,8 @@ type node struct {
 	status nodeStatus
 	reason error  // why it failed
 	track  *track // schedule bookkeeping after this block; set when executed
+	// durable is closed when the store has the block; nil: it has it already.
+	durable <-chan struct{}
 }
 
 func newNode(h *block.SealedHeader) *node {
