@@ -185,7 +185,7 @@ func (c *Chain) InsertBuilt(b *Built, seal [block.SealLength]byte) error {
 		return fmt.Errorf("store the built block %d: %w", b.Block.Number(), err)
 	}
 	failpoint.Hit("chain/built-after")
-	if err := c.enter([]*block.Block{b.Block}); err != nil {
+	if err := c.enter([]*block.Block{b.Block}, nil); err != nil {
 		return err
 	}
 	h := b.Block.Hash()

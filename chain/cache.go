@@ -57,3 +57,12 @@ func (c *bodyCache) put(b *block.Block) {
 		c.size -= x.size
 	}
 }
+
+func (c *bodyCache) remove(h common.Hash) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.byID[h]; e != nil {
+		c.size -= c.order.Remove(e).(*bodyEntry).size
+		delete(c.byID, h)
+	}
+}

@@ -317,6 +317,8 @@ func (c *Chain) sameHistory(id uint64, idOf func(common.Hash) (uint64, bool)) bo
 func (c *Chain) rollback(ctx context.Context, h *block.SealedHeader, kept common.Hash) error {
 	failpoint.Hit("chain/rollback-before")
 	c.m.recovers.Inc()
+	clear(c.built) // their states stand on layers that are lost
+	c.builtOrder = nil
 	if c.states.indexed() && c.states.recoverable(h.Header.Root) {
 		err := c.states.trie().Recover(h.Header.Root)
 		if err == nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 )
 
-// Finalize moves the last irreversible block to the last of f.Hashes, durably, and forgets losing branches. A block
-// that was not executed yet is executed first.
+// Finalize moves the last irreversible block to the last of f.Hashes, durably, and forgets losing branches and, with
+// their descendants, the blocks of f.Drop. A block that was not executed yet is executed first. Without hashes it only
+// drops. A dropped block may be added again, but only after Finalize has returned.
 func (c *Chain) Finalize(f block.FinalUpdate) error {
 	ctx := context.Background()
 	if err := c.acquire(ctx); err != nil {
@@ -22,7 +23,7 @@ func (c *Chain) Finalize(f block.FinalUpdate) error {
 	}
 	defer c.release()
 	if len(f.Hashes) == 0 {
-		return errors.New("final update names no block")
+		return c.dropOnly(f)
 	}
 	last := f.Hashes[len(f.Hashes)-1]
 	n, err := c.finalNode(last)
@@ -41,6 +42,9 @@ func (c *Chain) Finalize(f block.FinalUpdate) error {
 			return fmt.Errorf("final block %d %s does not execute: this node's software or state is wrong, or more than f producers are: %w", n.height, last, res.Reason)
 		}
 	}
+	if f.Drop, err = c.forget(f, n); err != nil {
+		return err
+	}
 	failpoint.Hit("chain/finalize-before")
 	if err := c.store.Finalize(f); err != nil {
 		return fmt.Errorf("move the last irreversible block to %d %s: %w", n.height, last, err)
@@ -48,6 +52,68 @@ func (c *Chain) Finalize(f block.FinalUpdate) error {
 	failpoint.Hit("chain/finalize-after")
 	c.setFinal(n)
 	return nil
+}
+
+// dropOnly drops blocks and moves nothing; those of f.Hashes stay.
+func (c *Chain) dropOnly(f block.FinalUpdate) (err error) {
+	if f.Drop, err = c.forget(f, c.tree.lib); err != nil { // only the executor moves lib
+		return err
+	}
+	f.Hashes = nil
+	if err := c.store.Finalize(f); err != nil {
+		return fmt.Errorf("delete %d blocks: %w", len(f.Drop), err)
+	}
+	return nil
+}
+
+// forget takes the blocks of f.Drop and all that stand on them out of everything that would take them for stored, and
+// returns what the store must delete. What is or becomes final, up to lib, stays. A head among them moves back first.
+func (c *Chain) forget(f block.FinalUpdate, lib *node) ([]common.Hash, error) {
+	if len(f.Drop) == 0 {
+		return nil, nil
+	}
+	keep := make(map[common.Hash]bool, len(f.Hashes))
+	for _, h := range f.Hashes {
+		keep[h] = true
+	}
+	c.mu.RLock()
+	gone := c.tree.branches(f.Drop, func(n *node) bool {
+		return keep[n.hash] || n == c.tree.lib || (n.height <= lib.height && c.tree.onCanon(n))
+	})
+	fork := c.tree.head()
+	for _, n := range c.tree.canon {
+		if gone[n.hash] {
+			fork = c.tree.nodes[n.parent]
+			break
+		}
+	}
+	moved := fork != c.tree.head()
+	c.mu.RUnlock()
+	if moved {
+		if err := c.abandon(fork); err != nil {
+			return nil, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for h := range gone {
+		delete(c.tree.nodes, h)
+		delete(c.built, h)
+		c.bodies.remove(h)
+	}
+	if gone[c.tree.safe.hash] {
+		c.tree.safe = c.tree.lib
+	}
+	drop := make([]common.Hash, 0, len(gone))
+	for _, h := range f.Drop {
+		if c.tree.nodes[h] == nil && !keep[h] { // the store may hold what the tree does not
+			gone[h] = true
+		}
+	}
+	for h := range gone {
+		drop = append(drop, h)
+	}
+	return drop, nil
 }
 
 func (c *Chain) finalNode(h common.Hash) (*node, error) {
@@ -107,20 +173,27 @@ func (c *Chain) ImportFinal(ctx context.Context, blocks []*block.Block, fin bloc
 		return err
 	}
 	last := blocks[len(blocks)-1]
-	durable := make(chan error, 1)
+	if len(fin.Drop) > 0 { // first, so that the store forgets what it derived from them too
+		if err := c.dropOnly(block.FinalUpdate{Hashes: fin.Hashes, Drop: fin.Drop}); err != nil {
+			return err
+		}
+		fin.Drop = nil
+	}
+	stored := make(chan struct{})
+	var failure error // read when stored is closed
 	go func() {
+		defer close(stored)
 		failpoint.Hit("chain/import-before")
-		err := c.store.AppendFinal(blocks, fin)
+		failure = c.store.AppendFinal(blocks, fin)
 		failpoint.Hit("chain/import-after")
-		durable <- err
 	}()
 	wait := sync.OnceValue(func() error {
-		if err := <-durable; err != nil {
-			return fmt.Errorf("store %d final blocks up to %d: %w", len(blocks), last.Number(), err)
+		if <-stored; failure != nil {
+			return fmt.Errorf("store %d final blocks up to %d: %w", len(blocks), last.Number(), failure)
 		}
 		return nil
 	})
-	if err := errors.Join(c.executeRun(ctx, blocks, wait), wait()); err != nil {
+	if err := errors.Join(c.executeRun(ctx, blocks, stored, wait), wait()); err != nil {
 		return err
 	}
 	c.setFinal(c.node(last.Hash()))
@@ -147,8 +220,8 @@ func (c *Chain) checkRun(blocks []*block.Block, fin block.FinalUpdate) error {
 
 // executeRun executes what of the run was not executed. It stays less than the layers that pathdb keeps ahead of what
 // is known to be durable.
-func (c *Chain) executeRun(ctx context.Context, blocks []*block.Block, wait func() error) error {
-	if err := c.enter(blocks); err != nil {
+func (c *Chain) executeRun(ctx context.Context, blocks []*block.Block, stored <-chan struct{}, wait func() error) error {
+	if err := c.enter(blocks, stored); err != nil {
 		return err
 	}
 	byHash := make(map[common.Hash]*block.Block, len(blocks))

@@ -24,43 +24,81 @@ type SetHeadResult struct {
 
 // Add makes blocks durable and enters them into the tree. CheckBody must have passed. Parents come before children; a
 // block whose parent is neither known nor among those before it is an error wrapping ErrUnknownBlock, and then none
-// is added. Known blocks are skipped.
+// is added. Known blocks are skipped. A parent in a run that ImportFinal is storing is waited for.
 func (c *Chain) Add(blocks []*block.Block) error {
-	fresh := make([]*block.Block, 0, len(blocks))
-	coming := make(map[common.Hash]bool, len(blocks))
-	c.mu.RLock()
-	var err error
-	for _, b := range blocks {
-		h := b.Hash()
-		if c.tree.nodes[h] != nil || coming[h] {
-			continue
-		}
-		if c.tree.nodes[b.Parent()] == nil && !coming[b.Parent()] {
-			err = fmt.Errorf("parent of block %d %s: %w", b.Number(), h, unknownBlock(b.Parent()))
-			break
-		}
-		coming[h] = true
-		fresh = append(fresh, b)
-	}
-	c.mu.RUnlock()
+	fresh, err := c.fresh(blocks)
 	if err != nil || len(fresh) == 0 {
 		return err
 	}
 	failpoint.Hit("chain/add-before")
 	if err := c.store.PutReversible(fresh); err != nil {
+		if _, gone := c.fresh(fresh); gone != nil { // the parent went while this one was on its way
+			return gone
+		}
 		return fmt.Errorf("store %d blocks from %d on: %w", len(fresh), fresh[0].Number(), err)
 	}
 	failpoint.Hit("chain/add-after")
-	return c.enter(fresh)
+	return c.enter(fresh, nil)
 }
 
-// enter puts durable blocks into the tree.
-func (c *Chain) enter(blocks []*block.Block) error {
+// fresh lists the blocks that are not known, when the store has the parents of all.
+func (c *Chain) fresh(blocks []*block.Block) ([]*block.Block, error) {
+	for {
+		fresh, wait, err := c.unknown(blocks)
+		if wait == nil {
+			return fresh, err
+		}
+		<-wait // closed when the store has answered
+	}
+}
+
+func (c *Chain) unknown(blocks []*block.Block) (fresh []*block.Block, wait <-chan struct{}, err error) {
+	final, _ := c.store.LIB()
+	coming := make(map[common.Hash]bool, len(blocks))
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, b := range blocks {
+		h := b.Hash()
+		if c.tree.nodes[h] != nil || coming[h] {
+			continue
+		}
+		p := c.tree.nodes[b.Parent()]
+		switch {
+		case coming[b.Parent()]:
+		case p == nil:
+			return nil, nil, fmt.Errorf("parent of block %d %s: %w", b.Number(), h, unknownBlock(b.Parent()))
+		case p.durable != nil && !isClosed(p.durable):
+			return nil, p.durable, nil
+		case p.height < final: // LIB has moved in the store, not yet here
+			return nil, nil, fmt.Errorf("parent of block %d %s, which is below the last irreversible block: %w", b.Number(), h, unknownBlock(b.Parent()))
+		}
+		coming[h] = true
+		fresh = append(fresh, b)
+	}
+	return fresh, nil, nil
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// enter puts blocks into the tree that the store has, or will have when durable is closed.
+func (c *Chain) enter(blocks []*block.Block, durable <-chan struct{}) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range blocks {
-		if _, err := c.tree.add(b.SealedHeader); err != nil {
+		known := c.tree.nodes[b.Hash()] != nil
+		n, err := c.tree.add(b.SealedHeader)
+		if err != nil {
 			return err
+		}
+		if !known {
+			n.durable = durable
 		}
 		c.bodies.put(b)
 	}

@@ -24,6 +24,8 @@ type node struct {
 	status nodeStatus
 	reason error  // why it failed
 	track  *track // schedule bookkeeping after this block; set when executed
+	// durable is closed when the store has the block; nil: it has it already.
+	durable <-chan struct{}
 }
 
 func newNode(h *block.SealedHeader) *node {
@@ -100,17 +102,28 @@ func (t *tree) path(n *node) (fork *node, up []*node, err error) {
 
 // fail marks n and every descendant.
 func (t *tree) fail(n *node, reason error) {
-	n.status, n.reason = failed, reason
-	bad := map[common.Hash]bool{n.hash: true}
-	for changed := true; changed; { // children may be visited before parents
+	for h := range t.branches([]common.Hash{n.hash}, func(*node) bool { return false }) {
+		t.nodes[h].status, t.nodes[h].reason = failed, reason
+	}
+}
+
+// branches is what is in the tree of these blocks and of all that descend from them, but for those that keep names.
+func (t *tree) branches(roots []common.Hash, keep func(*node) bool) map[common.Hash]bool {
+	in := make(map[common.Hash]bool, len(roots))
+	for _, h := range roots {
+		if n := t.nodes[h]; n != nil && !keep(n) {
+			in[h] = true
+		}
+	}
+	for changed := len(in) > 0; changed; { // children may be visited before parents
 		changed = false
-		for h, x := range t.nodes {
-			if !bad[h] && bad[x.parent] {
-				bad[h], changed = true, true
-				x.status, x.reason = failed, reason
+		for h, n := range t.nodes {
+			if !in[h] && in[n.parent] && !keep(n) {
+				in[h], changed = true, true
 			}
 		}
 	}
+	return in
 }
 
 // finalize makes lib the root: what does not descend from it leaves. lib must be on the executed branch.
