@@ -1,6 +1,7 @@
 package blocksync
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/bornode/bornode/block"
@@ -255,6 +256,7 @@ func (m *Manager) expire(now time.Time) {
 		}
 		m.cancel(late)
 	}
+	m.settleClaims(now)
 	m.expireAsk(now)
 	m.expirePulls(now)
 	m.expireRepairs(now)
@@ -281,19 +283,61 @@ func (m *Manager) onImported(r importResult) {
 		} else if m.cfg.BanTime > 0 {
 			m.bans.Add(r.bad, r.why, now.Add(m.cfg.BanTime))
 		}
-	case len(r.suspects) > 0:
-		m.sched.Redo(r.badHeight, "")
-		m.flushed = false
-		for _, id := range r.suspects {
-			if p := m.peers[id]; p != nil {
-				if p.suspected++; p.suspected >= 3 {
-					m.punish(p, Unlinkable, r.err)
-				} else {
-					p.notRange = now.Add(m.backoff(p.suspected))
-				}
-			}
-		}
+	case len(r.disputed) > 0:
+		m.dispute(r.disputed, r.err, now)
 	}
+	m.settleClaims(now)
 	m.progress.applied(max(r.applied, r.entered.Height))
 	m.evaluate(now)
+}
+
+// dispute begins the range anew from LIB, since peers contradict each other. One of them is not asked for a while, in
+// turn, so that the other can bring everything by itself; the final blocks then show who was wrong.
+func (m *Manager) dispute(claims []claim, err error, now time.Time) {
+	m.log.Warn("ranges of peers contradict each other", zap.Uint64("height", claims[0].height), zap.String("peer", string(claims[0].peer)),
+		zap.String("other", string(claims[len(claims)-1].peer)), zap.Error(err))
+	m.claims = append(m.claims, claims...)
+	m.claims = m.claims[max(0, len(m.claims)-maxClaims):]
+	if m.state == LIBCatchup {
+		target := m.sched.target
+		m.cancel(m.sched.Stop())
+		m.sched.Start(m.deps.Driver.Status().LIB.Height, target)
+		m.flushed = false
+	}
+	m.disputes++
+	if p := m.peers[claims[(m.disputes-1)%len(claims)].peer]; p != nil {
+		m.sched.Rest(p.id, now.Add(m.backoff(p.suspected)))
+		p.suspected++
+	}
+}
+
+// settleClaims judges what peers said of blocks that are final by now.
+func (m *Manager) settleClaims(now time.Time) {
+	if len(m.claims) == 0 {
+		return
+	}
+	lib := m.deps.Driver.Status().LIB.Height
+	var open, due []claim
+	for _, c := range m.claims {
+		if c.height > lib {
+			open = append(open, c)
+		} else {
+			due = append(due, c)
+		}
+	}
+	m.claims = open
+	for _, c := range due {
+		hash, ok := m.hashAt(c.height)
+		p := m.peers[c.peer]
+		switch {
+		case !ok:
+		case hash == c.hash && p != nil:
+			p.suspected = 0
+		case hash == c.hash:
+		case p != nil:
+			m.punish(p, Forked, fmt.Errorf("its range had block %s at height %d, the irreversible one is %s", c.hash, c.height, hash))
+		case m.cfg.BanTime > 0:
+			m.bans.Add(c.peer, Forked, now.Add(m.cfg.BanTime))
+		}
+	}
 }

@@ -54,6 +54,7 @@ const (
 	maxRecentBodyBytes  = 64 << 20
 	maxPulls            = 64
 	maxBans             = 4096
+	maxClaims           = 64 // open contradictions between ranges
 	maxRepairs          = 64
 	maxLocator          = 48
 	maxInFlightPerPeer  = 8 // chunks

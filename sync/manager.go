@@ -53,8 +53,10 @@ type Manager struct {
 	state      State
 	sched      *scheduler
 	importing  bool
-	flushed    bool // the importer's rest was handed on after the last chunk
-	entered    Ref  // highest block the importer entered, while the driver's status may not show it
+	flushed    bool    // the importer's rest was handed on after the last chunk
+	claims     []claim // of ranges that contradicted each other, until LIB is there
+	disputes   int
+	entered    Ref // highest block the importer entered, while the driver's status may not show it
 	enteredAt  time.Time
 	ask        *ask
 	seen       *recent[common.Hash, seenBlock]

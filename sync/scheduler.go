@@ -411,6 +411,13 @@ func (s *scheduler) Fail(p transport.PeerID, req uint64, code ErrorCode, height 
 	return true
 }
 
+// Rest keeps a peer from being asked before a time.
+func (s *scheduler) Rest(p transport.PeerID, until time.Time) {
+	if src := s.sources[p]; src != nil && src.notBefore.Before(until) {
+		src.notBefore = until
+	}
+}
+
 func (s *scheduler) backOff(src *source, now time.Time) {
 	src.failures++
 	src.notBefore = now.Add(min(maxSourceBackoff, s.lim.timeout<<min(src.failures-1, 6)))
