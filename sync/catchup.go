@@ -82,6 +82,7 @@ func (m *Manager) planInput(now time.Time) planInput {
 			id: p.id, pos: p.pos, latency: p.latency(), since: p.aheadSince, notRange: p.notRange, notAsk: p.notAsk,
 			canRange: p.hello.Modes&ServeRange != 0, rangeTo: p.rangeTo(),
 		}
+		v.pos.First = p.first()
 		v.headHere = p.pos.Head.Hash == in.local.Head.Hash || in.local.ahead(p.pos) || m.coming(p.pos.Head.Hash)
 		if !v.headHere {
 			_, err := m.deps.Blocks.Header(p.pos.Head.Hash)
@@ -98,13 +99,26 @@ func (m *Manager) coming(hash common.Hash) bool { return m.pulls[hash] != nil ||
 
 func (m *Manager) source(p *peer) {
 	if p.hello.Modes&ServeRange != 0 {
-		m.sched.Source(p.id, p.pos.First, p.rangeTo(), p.clock.RTT())
+		m.sched.Source(p.id, p.first(), p.rangeTo(), p.clock.RTT())
 	}
 }
 
+// disbelieve lets a peer's LIB start and hold no range sync for a growing while once it was asked several times and
+// brought nothing: a claim alone proves nothing.
+func (m *Manager) disbelieve(id transport.PeerID, now time.Time) {
+	n := m.sched.Failures(id) - claimFailures
+	if p := m.peers[id]; p != nil && n >= 0 {
+		p.notRange = now.Add(min(maxClaimBackoff, m.cfg.RequestTimeout<<min(n, 10)))
+		m.sched.Rest(id, p.notRange)
+	}
+}
+
+// first is the first height that a peer can serve, as far as known.
+func (p *peer) first() uint64 { return max(p.pos.First, p.rangeFirst) }
+
 // rangeTo is the last height that a peer can serve in a range, as far as known.
 func (p *peer) rangeTo() uint64 {
-	if p.rangeEnd > 0 {
+	if p.pos.LIB.Height <= p.rangeSaid {
 		return min(p.rangeEnd, p.pos.LIB.Height)
 	}
 	return p.pos.LIB.Height
@@ -155,7 +169,7 @@ func (m *Manager) pump(now time.Time) {
 	for _, c := range m.sched.Undecoded() {
 		c.decoding = true
 		select {
-		case m.decodes <- &decodeJob{chunk: c, req: c.req, start: c.start, raws: c.raws, peer: c.peer, limit: int(m.deps.Params.MaxBlockBytes)}: //nolint:gosec // bounded by genesis
+		case m.decodes <- &decodeJob{chunk: c, req: c.req, start: c.start, raws: c.raws, peer: c.peer}:
 			continue
 		default:
 			c.decoding = false
@@ -204,14 +218,21 @@ func (m *Manager) onAnswer(p *peer, s *SignedBlock) {
 	now := time.Now()
 	switch got, c := m.sched.Receive(p.id, s.ReqIndex, s.Height, s.Raw, now); got {
 	case receiptWrong:
-		m.punish(p, Validation, wrongHeight(s.Height, c.next()))
+		err := wrongHeight(s.Height, c.next())
+		if s.Height == c.next() {
+			err = fmt.Errorf("block %d has %d bytes, the chain allows %d", s.Height, len(s.Raw), m.sched.lim.blockBytes)
+		}
+		m.punish(p, Validation, err)
 		return
-	case receiptTaken, receiptChunk:
+	case receiptTaken, receiptChunk, receiptCut:
 		m.progress.received(len(s.Raw), now)
 		m.metrics.ranged(len(s.Raw))
 		p.counts.rangeBlocks++
 		p.counts.rangeBytes += uint64(len(s.Raw))
-		if got == receiptChunk {
+		if got == receiptCut {
+			m.cancel([]assignment{{peer: p.id, req: s.ReqIndex}})
+		}
+		if got != receiptTaken {
 			m.pump(now)
 		}
 		return
@@ -231,13 +252,15 @@ func (m *Manager) onError(p *peer, e *ErrorMessage) {
 	m.log.Debug("request was refused", zap.String("peer", string(p.id)), zap.Stringer("code", e.Code), zap.Uint64("height", e.Height), zap.String("detail", e.Detail))
 	switch {
 	case m.sched.Fail(p.id, e.ReqIndex, e.Code, e.Height, now):
-		if e.Code == CodePruned {
-			p.pos.First = max(p.pos.First, e.Height)
+		src := m.sched.sources[p.id]
+		switch e.Code {
+		case CodePruned:
+			p.rangeFirst = max(p.rangeFirst, src.first)
+		case CodeBeyond:
+			// It cannot serve what it claims. A higher claim counts again.
+			p.rangeEnd, p.rangeSaid = src.last, p.pos.LIB.Height
 		}
-		if e.Code == CodeBeyond && e.Height < p.pos.LIB.Height {
-			// It cannot serve what it claims. Its claim counts again with its next handshake.
-			p.rangeEnd = max(e.Height, 1)
-		}
+		m.disbelieve(p.id, now)
 		m.evaluate(now)
 	case m.ask != nil && m.ask.peer == p && m.ask.req == e.ReqIndex:
 		m.onAskError(e, now)
@@ -253,6 +276,7 @@ func (m *Manager) expire(now time.Time) {
 		for _, a := range late {
 			m.log.Info("request timed out", zap.String("peer", string(a.peer)), zap.Uint64("height", a.start))
 			m.metrics.timeout("range")
+			m.disbelieve(a.peer, now)
 		}
 		m.cancel(late)
 	}

@@ -23,7 +23,14 @@ type decodeJob struct {
 	start uint64
 	raws  [][]byte
 	peer  transport.PeerID
-	limit int
+}
+
+// maxRaw is the largest encoding of a block that the chain allows; 0: any.
+func maxRaw(p *block.Parameters) int {
+	if p.MaxBlockBytes == 0 {
+		return 0
+	}
+	return int(p.MaxBlockBytes) + block.MaxHeaderBytes //nolint:gosec // bounded by genesis
 }
 
 func (m *Manager) decodeWorker() {
@@ -46,9 +53,6 @@ func decodeChunk(j *decodeJob) (blocks []*block.Block, bad uint64, err error) {
 		b, err := block.DecodeBlock(raw, 0)
 		if err != nil {
 			return nil, height, fmt.Errorf("block %d: %w", height, err)
-		}
-		if j.limit > 0 && len(raw) > j.limit+block.MaxHeaderBytes {
-			return nil, height, fmt.Errorf("block %d has %d bytes, the chain allows %d", height, len(raw), j.limit)
 		}
 		if b.Number() != height {
 			return nil, height, wrongHeight(b.Number(), height)

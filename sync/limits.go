@@ -71,5 +71,7 @@ const (
 	dampFor          = 30 * time.Second // a peer's wish not to get our relayed blocks or votes lasts this long
 	dampAfter        = 8                // useless duplicates in a row before that wish is sent
 	maxSourceBackoff = time.Minute
-	liveLag          = 256 // blocks: a peer further below our LIB gets no live traffic
+	claimFailures    = 2               // range requests in a row without a block until a peer's LIB starts no range sync
+	maxClaimBackoff  = 5 * time.Minute // nor for at most this long
+	liveLag          = 256             // blocks: a peer further below our LIB gets no live traffic
 )

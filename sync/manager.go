@@ -112,7 +112,7 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 	m.orphans.init()
 	m.bodies.init()
 	m.sched = newScheduler(schedulerLimits{
-		chunkBytes: cfg.ChunkBytes, chunkBlocks: cfg.ChunkBlocks,
+		chunkBytes: cfg.ChunkBytes, chunkBlocks: cfg.ChunkBlocks, blockBytes: maxRaw(&deps.Params),
 		runAheadBytes: cfg.RunAheadBytes, runAheadBlocks: cfg.RunAheadBlocks, timeout: cfg.RequestTimeout,
 	}, m.nextReq)
 	if m.metrics, err = newMetrics(deps.Registry); err != nil {
