@@ -1,6 +1,7 @@
 package blocksync
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/bornode/bornode/block"
@@ -81,6 +82,7 @@ func (m *Manager) planInput(now time.Time) planInput {
 			id: p.id, pos: p.pos, latency: p.latency(), since: p.aheadSince, notRange: p.notRange, notAsk: p.notAsk,
 			canRange: p.hello.Modes&ServeRange != 0, rangeTo: p.rangeTo(),
 		}
+		v.pos.First = p.first()
 		v.headHere = p.pos.Head.Hash == in.local.Head.Hash || in.local.ahead(p.pos) || m.coming(p.pos.Head.Hash)
 		if !v.headHere {
 			_, err := m.deps.Blocks.Header(p.pos.Head.Hash)
@@ -97,13 +99,26 @@ func (m *Manager) coming(hash common.Hash) bool { return m.pulls[hash] != nil ||
 
 func (m *Manager) source(p *peer) {
 	if p.hello.Modes&ServeRange != 0 {
-		m.sched.Source(p.id, p.pos.First, p.rangeTo(), p.clock.RTT())
+		m.sched.Source(p.id, p.first(), p.rangeTo(), p.clock.RTT())
 	}
 }
 
+// disbelieve lets a peer's LIB start and hold no range sync for a growing while once it was asked several times and
+// brought nothing: a claim alone proves nothing.
+func (m *Manager) disbelieve(id transport.PeerID, now time.Time) {
+	n := m.sched.Failures(id) - claimFailures
+	if p := m.peers[id]; p != nil && n >= 0 {
+		p.notRange = now.Add(min(maxClaimBackoff, m.cfg.RequestTimeout<<min(n, 10)))
+		m.sched.Rest(id, p.notRange)
+	}
+}
+
+// first is the first height that a peer can serve, as far as known.
+func (p *peer) first() uint64 { return max(p.pos.First, p.rangeFirst) }
+
 // rangeTo is the last height that a peer can serve in a range, as far as known.
 func (p *peer) rangeTo() uint64 {
-	if p.rangeEnd > 0 {
+	if p.pos.LIB.Height <= p.rangeSaid {
 		return min(p.rangeEnd, p.pos.LIB.Height)
 	}
 	return p.pos.LIB.Height
@@ -151,7 +166,7 @@ func (m *Manager) pump(now time.Time) {
 	for _, c := range m.sched.Undecoded() {
 		c.decoding = true
 		select {
-		case m.decodes <- &decodeJob{chunk: c, req: c.req, start: c.start, raws: c.raws, peer: c.peer, limit: int(m.deps.Params.MaxBlockBytes)}: //nolint:gosec // bounded by genesis
+		case m.decodes <- &decodeJob{chunk: c, req: c.req, start: c.start, raws: c.raws, peer: c.peer}:
 			continue
 		default:
 			c.decoding = false
@@ -200,14 +215,21 @@ func (m *Manager) onAnswer(p *peer, s *SignedBlock) {
 	now := time.Now()
 	switch got, c := m.sched.Receive(p.id, s.ReqIndex, s.Height, s.Raw, now); got {
 	case receiptWrong:
-		m.punish(p, Validation, wrongHeight(s.Height, c.next()))
+		err := wrongHeight(s.Height, c.next())
+		if s.Height == c.next() {
+			err = fmt.Errorf("block %d has %d bytes, the chain allows %d", s.Height, len(s.Raw), m.sched.lim.blockBytes)
+		}
+		m.punish(p, Validation, err)
 		return
-	case receiptTaken, receiptChunk:
+	case receiptTaken, receiptChunk, receiptCut:
 		m.progress.received(len(s.Raw), now)
 		m.metrics.ranged(len(s.Raw))
 		p.counts.rangeBlocks++
 		p.counts.rangeBytes += uint64(len(s.Raw))
-		if got == receiptChunk {
+		if got == receiptCut {
+			m.cancel([]assignment{{peer: p.id, req: s.ReqIndex}})
+		}
+		if got != receiptTaken {
 			m.pump(now)
 		}
 		return
@@ -227,13 +249,15 @@ func (m *Manager) onError(p *peer, e *ErrorMessage) {
 	m.log.Debug("request was refused", zap.String("peer", string(p.id)), zap.Stringer("code", e.Code), zap.Uint64("height", e.Height), zap.String("detail", e.Detail))
 	switch {
 	case m.sched.Fail(p.id, e.ReqIndex, e.Code, e.Height, now):
-		if e.Code == CodePruned {
-			p.pos.First = max(p.pos.First, e.Height)
+		src := m.sched.sources[p.id]
+		switch e.Code {
+		case CodePruned:
+			p.rangeFirst = max(p.rangeFirst, src.first)
+		case CodeBeyond:
+			// It cannot serve what it claims. A higher claim counts again.
+			p.rangeEnd, p.rangeSaid = src.last, p.pos.LIB.Height
 		}
-		if e.Code == CodeBeyond && e.Height < p.pos.LIB.Height {
-			// It cannot serve what it claims. Its claim counts again with its next handshake.
-			p.rangeEnd = max(e.Height, 1)
-		}
+		m.disbelieve(p.id, now)
 		m.evaluate(now)
 	case m.ask != nil && m.ask.peer == p && m.ask.req == e.ReqIndex:
 		m.onAskError(e, now)
@@ -249,9 +273,11 @@ func (m *Manager) expire(now time.Time) {
 		for _, a := range late {
 			m.log.Info("request timed out", zap.String("peer", string(a.peer)), zap.Uint64("height", a.start))
 			m.metrics.timeout("range")
+			m.disbelieve(a.peer, now)
 		}
 		m.cancel(late)
 	}
+	m.settleClaims(now)
 	m.expireAsk(now)
 	m.expirePulls(now)
 	m.expireRepairs(now)
@@ -278,19 +304,61 @@ func (m *Manager) onImported(r importResult) {
 		} else if m.cfg.BanTime > 0 {
 			m.bans.Add(r.bad, r.why, now.Add(m.cfg.BanTime))
 		}
-	case len(r.suspects) > 0:
-		m.sched.Redo(r.badHeight, "")
-		m.flushed = false
-		for _, id := range r.suspects {
-			if p := m.peers[id]; p != nil {
-				if p.suspected++; p.suspected >= 3 {
-					m.punish(p, Unlinkable, r.err)
-				} else {
-					p.notRange = now.Add(m.backoff(p.suspected))
-				}
-			}
-		}
+	case len(r.disputed) > 0:
+		m.dispute(r.disputed, r.err, now)
 	}
+	m.settleClaims(now)
 	m.progress.applied(max(r.applied, r.entered.Height))
 	m.evaluate(now)
+}
+
+// dispute begins the range anew from LIB, since peers contradict each other. One of them is not asked for a while, in
+// turn, so that the other can bring everything by itself; the final blocks then show who was wrong.
+func (m *Manager) dispute(claims []claim, err error, now time.Time) {
+	m.log.Warn("ranges of peers contradict each other", zap.Uint64("height", claims[0].height), zap.String("peer", string(claims[0].peer)),
+		zap.String("other", string(claims[len(claims)-1].peer)), zap.Error(err))
+	m.claims = append(m.claims, claims...)
+	m.claims = m.claims[max(0, len(m.claims)-maxClaims):]
+	if m.state == LIBCatchup {
+		target := m.sched.target
+		m.cancel(m.sched.Stop())
+		m.sched.Start(m.deps.Driver.Status().LIB.Height, target)
+		m.flushed = false
+	}
+	m.disputes++
+	if p := m.peers[claims[(m.disputes-1)%len(claims)].peer]; p != nil {
+		m.sched.Rest(p.id, now.Add(m.backoff(p.suspected)))
+		p.suspected++
+	}
+}
+
+// settleClaims judges what peers said of blocks that are final by now.
+func (m *Manager) settleClaims(now time.Time) {
+	if len(m.claims) == 0 {
+		return
+	}
+	lib := m.deps.Driver.Status().LIB.Height
+	var open, due []claim
+	for _, c := range m.claims {
+		if c.height > lib {
+			open = append(open, c)
+		} else {
+			due = append(due, c)
+		}
+	}
+	m.claims = open
+	for _, c := range due {
+		hash, ok := m.hashAt(c.height)
+		p := m.peers[c.peer]
+		switch {
+		case !ok:
+		case hash == c.hash && p != nil:
+			p.suspected = 0
+		case hash == c.hash:
+		case p != nil:
+			m.punish(p, Forked, fmt.Errorf("its range had block %s at height %d, the irreversible one is %s", c.hash, c.height, hash))
+		case m.cfg.BanTime > 0:
+			m.bans.Add(c.peer, Forked, now.Add(m.cfg.BanTime))
+		}
+	}
 }

@@ -54,7 +54,7 @@ type DriverStatus struct {
 type RangeResult struct {
 	Applied uint64 // height of the LIB now
 	Rest    int    // trailing blocks that no certificate proves final yet; they were not taken
-	Next    uint64 // where the next range has to begin if that is not on top of Applied (blocks entered as reversible); 0: it is
+	Next    uint64 // where the next range may begin; blocks entered as reversible are below it
 }
 
 // Driver is the consensus driver. All methods may be called concurrently; AddBlock and AddRange may take long, the
@@ -64,7 +64,7 @@ type Driver interface {
 	CheckHeader(h *block.SealedHeader) error
 	// AddBlock checks the body, stores the block and enters it into the tree; it does not wait for its execution.
 	AddBlock(ctx context.Context, b *block.Block) error
-	// AddRange takes consecutive blocks, the first one on top of LIB, or at Next of the result before.
+	// AddRange takes consecutive blocks, the first one on top of LIB or of a reversible block.
 	AddRange(ctx context.Context, blocks []*block.Block, mode Mode) (RangeResult, error)
 	AddVotes(vs []block.Vote) error
 	AddCertificate(c *block.Certificate) error

@@ -321,3 +321,72 @@ func TestConfig(t *testing.T) {
 	_, err := New(DefaultConfig(), Deps{})
 	require.ErrorContains(t, err, "transport host")
 }
+
+// A claim that brings nothing neither holds the node nor is asked for over and over.
+func TestFalseClaims(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(10, chainShape{})
+		n := l.node("n", chain)
+		far := newChain(100, chainShape{salt: 3})
+		l.script("silent", n).at(far[100], far[98], 99).hello()
+		o := l.script("other", n).at(chain[10], chain[8], 9).hello()
+		o.next(0, TypeNotice)
+		l.eventually(func() bool { return stateOf(n) == LIBCatchup }, "it is asked")
+		l.eventually(func() bool { return stateOf(n) == InSync }, "and no more when it brought nothing")
+		held := 0
+		for range 1200 {
+			l.pass(time.Second)
+			if stateOf(n) == LIBCatchup {
+				held++
+			}
+		}
+		require.Less(t, held, 120, "of 20 minutes")
+		more := extend(chain, 2, chainShape{})
+		o.push(more[11])
+		o.push(more[12])
+		l.eventually(func() bool { return n.Status().Head.Height == 12 }, "live blocks are taken")
+	})
+	for _, rising := range []bool{false, true} {
+		for _, code := range []ErrorCode{CodeBeyond, CodePruned} {
+			onMem(t, func(l *lab) {
+				chain := newChain(10, chainShape{})
+				n := l.node("n", chain)
+				far := newChain(600, chainShape{salt: 3})
+				s := l.script("refuses", n).at(far[100], far[98], 99).hello()
+				asked := 0
+				end := time.NewTimer(10 * time.Minute)
+				defer end.Stop()
+				for more := true; more; {
+					select {
+					case msg := <-s.in[transport.LaneConsensus]:
+						if MessageType(msg.Type) != TypeSyncRequest {
+							continue
+						}
+						r, _ := DecodeSyncRequest(msg.Payload)
+						if r.Start == 0 {
+							continue
+						}
+						asked++
+						height := uint64(1) << 40
+						if code == CodePruned {
+							height = 0
+						}
+						s.refuse(r.ReqIndex, code, height)
+						if rising {
+							k := min(101+asked, 600)
+							s.at(far[k], far[k-2], uint64(k-1))
+						}
+						s.hello()
+					case <-end.C:
+						more = false
+					}
+				}
+				require.Less(t, asked, 30, "%v, rising %v", code, rising)
+				require.Len(t, n.m.Peers(), 1)
+			})
+		}
+	}
+}
+
+// stateOf is what the node is doing, whatever it tells.
+func stateOf(n *node) (s State) { n.m.query(func() { s = n.m.state }); return s }

@@ -81,8 +81,11 @@ func (m *Manager) onHandshake(p *peer, h *Handshake) {
 	now := time.Now()
 	first := !p.handshaken
 	p.handshaken, p.hello, p.seenGen = true, h, h.Generation
+	was := p.pos
 	m.moved(p, Position{Head: h.Head, LIB: h.LIB, Justified: h.Justified.Slot, First: h.First}, now)
-	p.notRange, p.notAsk, p.rangeEnd = time.Time{}, time.Time{}, 0
+	if p.pos.ahead(was) && p.empty <= 1 && m.sched.Failures(p.id) < claimFailures {
+		p.notRange, p.notAsk = time.Time{}, time.Time{} // it may have now what it had not, unless that is all it ever says
+	}
 	m.log.Debug("handshake", zap.String("peer", string(p.id)), zap.Uint64("generation", h.Generation), zap.Uint64("height", h.Head.Height), zap.Uint64("slot", h.Head.Slot))
 	if first {
 		if m.deps.OnLink != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/transport"
+	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
 )
 
@@ -22,7 +23,14 @@ type decodeJob struct {
 	start uint64
 	raws  [][]byte
 	peer  transport.PeerID
-	limit int
+}
+
+// maxRaw is the largest encoding of a block that the chain allows; 0: any.
+func maxRaw(p *block.Parameters) int {
+	if p.MaxBlockBytes == 0 {
+		return 0
+	}
+	return int(p.MaxBlockBytes) + block.MaxHeaderBytes //nolint:gosec // bounded by genesis
 }
 
 func (m *Manager) decodeWorker() {
@@ -45,9 +53,6 @@ func decodeChunk(j *decodeJob) (blocks []*block.Block, bad uint64, err error) {
 		b, err := block.DecodeBlock(raw, 0)
 		if err != nil {
 			return nil, height, fmt.Errorf("block %d: %w", height, err)
-		}
-		if j.limit > 0 && len(raw) > j.limit+block.MaxHeaderBytes {
-			return nil, height, fmt.Errorf("block %d has %d bytes, the chain allows %d", height, len(raw), j.limit)
 		}
 		if b.Number() != height {
 			return nil, height, wrongHeight(b.Number(), height)
@@ -96,7 +101,7 @@ type importResult struct {
 	bad       transport.PeerID // who delivered the bad block
 	badHeight uint64
 	why       Reason
-	suspects  []transport.PeerID // two parts do not link up and it is not known whose is wrong
+	disputed  []claim // parts do not link up and it is not known whose is wrong: begin anew from LIB
 	err       error
 }
 
@@ -106,14 +111,22 @@ type importItem struct {
 	bytes int64
 }
 
+// claim is what a peer's answer says of the irreversible block of a height. It is settled when LIB is there.
+type claim struct {
+	peer   transport.PeerID
+	height uint64
+	hash   common.Hash
+}
+
 // importer feeds ranges to the driver in order. It keeps the blocks that no certificate covers yet and puts them in
 // front of the next chunk, so that a chunk shorter than the distance to the next certificate makes progress; beyond
-// its bounds they enter as reversible blocks, which needs no memory.
+// its bounds they enter as reversible blocks, which needs no memory. Of these it keeps the last ones, within the same
+// bounds: when certificates are back, the range that they cover begins on LIB again.
 type importer struct {
 	m     *Manager
+	tail  []importItem // entered above LIB, right below rest
 	rest  []importItem
 	taken uint64
-	next  uint64 // where the driver expects the next range, if not on top of LIB
 }
 
 func (m *Manager) importWorker() {
@@ -128,7 +141,7 @@ func (m *Manager) importWorker() {
 				return
 			}
 			r.applied, r.taken = m.deps.Driver.Status().LIB.Height, max(im.taken, r.taken)
-			for _, it := range im.rest {
+			for _, it := range slices.Concat(im.tail, im.rest) {
 				r.restBytes += it.bytes
 			}
 			m.post(func() { m.onImported(r) })
@@ -138,11 +151,11 @@ func (m *Manager) importWorker() {
 
 func (im *importer) do(ctx context.Context, j *importJob) importResult {
 	if j.reset {
-		im.rest, im.taken = nil, 0
+		im.forget()
 		return importResult{}
 	}
-	items := im.rest
-	im.rest = nil
+	known, items := len(im.tail), slices.Concat(im.tail, im.rest)
+	im.tail, im.rest = nil, nil
 	if n := len(j.blocks); n > 0 {
 		per := j.bytes / int64(n)
 		for _, b := range j.blocks {
@@ -153,11 +166,13 @@ func (im *importer) do(ctx context.Context, j *importJob) importResult {
 	lib := im.m.deps.Driver.Status().LIB
 	for len(items) > 0 && items[0].b.Number() <= lib.Height {
 		items = items[1:]
+		known--
 	}
 	if len(items) == 0 {
 		return importResult{}
 	}
 	if r, ok := linked(items, lib); !ok {
+		im.forget()
 		return r
 	}
 	if j.flush {
@@ -169,10 +184,34 @@ func (im *importer) do(ctx context.Context, j *importJob) importResult {
 		}
 		return r
 	}
-	if n := items[0].b.Number(); n > lib.Height+1 && n != im.next {
-		return im.enter(ctx, items)
+	if known > 0 && items[0].b.Number() > lib.Height+1 { // not the whole way down to LIB: of no use to the driver
+		im.tail, items = items[:known:known], items[known:]
+	}
+	if len(items) == 0 {
+		return importResult{}
 	}
 	return im.addRange(ctx, items)
+}
+
+// forget drops everything: what comes next begins on LIB.
+func (im *importer) forget() { im.tail, im.rest, im.taken = nil, nil, 0 }
+
+// remember keeps the last of the blocks that were taken, as far as LIB is below them.
+func (im *importer) remember(taken []importItem) {
+	all := slices.Concat(im.tail, taken)
+	lib, bytes, n := im.m.deps.Driver.Status().LIB.Height, int64(0), 0
+	for ; n < len(all); n++ {
+		it := all[len(all)-1-n]
+		if bytes += it.bytes; it.b.Number() <= lib || n > 0 && im.beyond(bytes, n+1) {
+			break
+		}
+	}
+	im.tail = slices.Clone(all[len(all)-n:])
+}
+
+// beyond reports whether so many blocks are more than the importer keeps.
+func (im *importer) beyond(bytes int64, blocks int) bool {
+	return bytes > im.m.cfg.RunAheadBytes/4 || uint64(blocks) > min(maxRestBlocks, im.m.cfg.RunAheadBlocks/4) //nolint:gosec // a length
 }
 
 // linked checks that the items are one chain and, if they begin there, stand on LIB.
@@ -191,9 +230,18 @@ func linked(items []importItem, lib Ref) (importResult, bool) {
 		if a.peer == b.peer {
 			return importResult{bad: b.peer, badHeight: first.b.Number(), why: Unlinkable, err: err}, false
 		}
-		return importResult{suspects: []transport.PeerID{a.peer, b.peer}, badHeight: first.b.Number(), err: err}, false
+		return importResult{disputed: dispute(a, b), err: err}, false
 	}
 	return importResult{}, true
+}
+
+// dispute is what two items say of the height below the second, whose parent the first is not.
+func dispute(a, b importItem) []claim {
+	below := claim{b.peer, b.b.Number() - 1, b.b.Parent()}
+	if a.b == nil || a.b.Number() != below.height {
+		return []claim{below}
+	}
+	return []claim{{a.peer, a.b.Number(), a.b.Hash()}, below}
 }
 
 func (im *importer) addRange(ctx context.Context, items []importItem) importResult {
@@ -205,8 +253,9 @@ func (im *importer) addRange(ctx context.Context, items []importItem) importResu
 		res, err := im.m.deps.Driver.AddRange(ctx, blocks, im.m.mode)
 		switch im.m.deps.verdict(err) {
 		case VerdictOK:
-			im.next = res.Next
-			return im.keep(ctx, items[len(items)-min(max(res.Rest, 0), len(items)):], res.Applied)
+			n := len(items) - min(max(res.Rest, 0), len(items))
+			im.remember(items[:n])
+			return im.keep(ctx, items[n:], res.Applied)
 		case VerdictKnown, VerdictIrrelevant:
 			return im.keep(ctx, nil, 0)
 		case VerdictInvalid, VerdictUnknownParent, VerdictFuture:
@@ -226,7 +275,7 @@ func (im *importer) keep(ctx context.Context, rest []importItem, applied uint64)
 	for _, it := range rest {
 		bytes += it.bytes
 	}
-	if bytes > im.m.cfg.RunAheadBytes/4 || uint64(len(rest)) > min(maxRestBlocks, im.m.cfg.RunAheadBlocks/4) {
+	if im.beyond(bytes, len(rest)) {
 		return im.enter(ctx, rest)
 	}
 	im.rest = slices.Clone(rest)
@@ -238,17 +287,32 @@ func (im *importer) enter(ctx context.Context, items []importItem) importResult 
 	return im.enterFrom(ctx, items, nil)
 }
 
-// enterFrom adds blocks one by one; the first one refused names the peer at fault. cause is why the whole was refused.
+// enterFrom adds blocks one by one; the first one found invalid names the peer at fault. One whose parent is unknown
+// stands on another branch than the blocks below it, which may have come from another peer and be valid as well, and
+// one from the future may only show that our clock is slow: whose fault that is, the final blocks will tell. cause is
+// why the whole was refused.
 func (im *importer) enterFrom(ctx context.Context, items []importItem, cause error) importResult {
 	var r importResult
+	var below importItem
+	if n := len(im.tail); n > 0 {
+		below = im.tail[n-1]
+	}
 	for i := 0; i < len(items); {
 		it := items[i]
 		err := im.m.deps.Driver.AddBlock(ctx, it.b)
 		switch im.m.deps.verdict(err) {
 		case VerdictOK, VerdictKnown, VerdictIrrelevant:
 			r.entered = RefOf(it.b.SealedHeader)
+			below = it
 			i++
-		case VerdictInvalid, VerdictUnknownParent, VerdictFuture:
+		case VerdictUnknownParent:
+			im.forget()
+			return importResult{entered: r.entered, disputed: dispute(below, it), err: err}
+		case VerdictFuture:
+			im.forget()
+			return importResult{entered: r.entered, disputed: []claim{{it.peer, it.b.Number(), it.b.Hash()}}, err: err}
+		case VerdictInvalid:
+			im.remember(items[:i])
 			im.taken = it.b.Number() - 1
 			return importResult{entered: r.entered, bad: it.peer, badHeight: it.b.Number(), why: Validation, err: err, taken: im.taken}
 		default:
@@ -261,6 +325,7 @@ func (im *importer) enterFrom(ctx context.Context, items []importItem, cause err
 	if cause != nil {
 		im.m.log.Warn("range was refused, yet each of its blocks is accepted", zap.Error(cause))
 	}
+	im.remember(items)
 	return r
 }
 

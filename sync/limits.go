@@ -61,6 +61,7 @@ const (
 	maxOpenPulls        = 3          // requests for the body of one block at once
 	pullBytesPerSec     = 20_000_000 // a body that comes slower is asked for elsewhere too
 	maxBans             = 4096
+	maxClaims           = 64 // open contradictions between ranges
 	maxRepairs          = 64
 	maxLocator          = 48
 	maxInFlightPerPeer  = 8 // chunks
@@ -83,5 +84,7 @@ const (
 	dampFor          = 30 * time.Second // a peer's wish not to get our relayed blocks or votes lasts this long
 	dampAfter        = 8                // useless duplicates in a row before that wish is sent
 	maxSourceBackoff = time.Minute
-	liveLag          = 256 // blocks: a peer further below our LIB gets no live traffic
+	claimFailures    = 2               // range requests in a row without a block until a peer's LIB starts no range sync
+	maxClaimBackoff  = 5 * time.Minute // nor for at most this long
+	liveLag          = 256             // blocks: a peer further below our LIB gets no live traffic
 )

@@ -53,8 +53,10 @@ type Manager struct {
 	state      State
 	sched      *scheduler
 	importing  bool
-	flushed    bool // the importer's rest was handed on after the last chunk
-	entered    Ref  // highest block the importer entered, while the driver's status may not show it
+	flushed    bool    // the importer's rest was handed on after the last chunk
+	claims     []claim // of ranges that contradicted each other, until LIB is there
+	disputes   int
+	entered    Ref // highest block the importer entered, while the driver's status may not show it
 	enteredAt  time.Time
 	ask        *ask
 	seen       *recent[common.Hash, seenBlock]
@@ -114,7 +116,7 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 	m.orphans.init()
 	m.bodies.init()
 	m.sched = newScheduler(schedulerLimits{
-		chunkBytes: cfg.ChunkBytes, chunkBlocks: cfg.ChunkBlocks,
+		chunkBytes: cfg.ChunkBytes, chunkBlocks: cfg.ChunkBlocks, blockBytes: maxRaw(&deps.Params),
 		runAheadBytes: cfg.RunAheadBytes, runAheadBlocks: cfg.RunAheadBlocks, timeout: cfg.RequestTimeout,
 	}, m.nextReq)
 	if m.metrics, err = newMetrics(deps.Registry); err != nil {

@@ -308,6 +308,16 @@ func (n *modelNode) AddRange(ctx context.Context, blocks []*block.Block, _ Mode)
 	if n.disk {
 		return RangeResult{}, errModelDisk
 	}
+	if len(blocks) > 0 && blocks[0].Number() > n.lib().Number()+1 { // on top of a reversible block
+		for _, b := range blocks {
+			if err := n.check(b.SealedHeader); err != nil && !errors.Is(err, errModelKnown) {
+				return RangeResult{}, err
+			} else if err == nil {
+				n.insert(b)
+			}
+		}
+		return RangeResult{Applied: n.lib().Number()}, nil
+	}
 	parent := n.lib()
 	last := -1
 	for i, b := range blocks {

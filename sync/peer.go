@@ -48,7 +48,9 @@ type peer struct {
 	aheadSince time.Time
 	notAsk     time.Time
 	notRange   time.Time
-	rangeEnd   uint64 // last height it proved able to serve, when less than it claims; 0: as claimed
+	rangeFirst uint64 // first height it can serve by what it refused
+	rangeEnd   uint64 // last height it can serve by what it refused
+	rangeSaid  uint64 // its LIB then: rangeEnd counts until it claims more
 	empty      int    // answers in a row that brought nothing
 	unlinked   int    // unlinkable blocks without a useful one between
 	orphans    int

@@ -13,6 +13,7 @@ import (
 type schedulerLimits struct {
 	chunkBytes     int
 	chunkBlocks    uint64
+	blockBytes     int // largest block allowed; 0: any
 	runAheadBytes  int64
 	runAheadBlocks uint64
 	timeout        time.Duration
@@ -71,14 +72,16 @@ const (
 	receiptTaken receipt = iota
 	receiptChunk         // taken; its chunk is complete
 	receiptStale         // belongs to no live request: drop it
-	receiptWrong         // not the height that was to come next: the peer breaks the protocol
+	receiptWrong         // not the height that was to come next, or too large: the peer breaks the protocol
+	receiptCut           // the bounds are reached: the request is to be cancelled, its rest is wanted later
 )
 
 // scheduler decides which peer serves which chunk of the irreversible range (next .. target). It is pure: time comes in
 // with each call. It keeps at least two chunks under way per peer, gives each peer work in proportion to its measured
 // rate, never asks a peer twice for what it failed to deliver, and keeps what is asked or received but not applied
 // within bounds counted from the applied head. The lowest missing chunk is exempt from the bounds, so they cannot
-// dead-lock.
+// dead-lock; it is cut at twice the size of a chunk, and while more than twice that size is held above the bound it
+// waits for what is below it to be applied.
 type scheduler struct {
 	lim     schedulerLimits
 	next    uint64 // lowest height that no chunk covers yet
@@ -193,17 +196,28 @@ func (s *scheduler) empty(c *chunk, by transport.PeerID) {
 
 // release takes an asked chunk from its peer: the received part becomes a complete chunk of its own, the missing part
 // is wanted from someone else.
-func (s *scheduler) release(c *chunk, forGood bool) {
+func (s *scheduler) release(c *chunk, forGood bool) *chunk {
 	s.idle(c)
 	c.tried[c.peer] = c.tried[c.peer] || forGood
 	if len(c.raws) == 0 {
 		c.state, c.peer = chunkWanted, ""
-		return
+		return c
 	}
 	rest := &chunk{start: c.next(), end: c.end, tried: c.tried}
 	c.end, c.state, c.tried = c.next()-1, chunkComplete, map[transport.PeerID]bool{}
 	i := slices.Index(s.chunks, c)
 	s.chunks = slices.Insert(s.chunks, i+1, rest)
+	return rest
+}
+
+// cutShort ends a request whose answer is larger than expected. That is not its peer's failure.
+func (s *scheduler) cutShort(c *chunk, now time.Time) {
+	p := c.peer
+	_, failed := c.tried[p]
+	s.measure(c, now)
+	if rest := s.release(c, false); !failed {
+		delete(rest.tried, p)
+	}
 }
 
 // idle takes an asked chunk off its peer's account.
@@ -233,7 +247,9 @@ func (s *scheduler) Assign(now time.Time) []assignment {
 			lowest = lowest && c.state != chunkAsked
 			continue
 		}
-		if !lowest && !s.roomFor(c.end, c.end-c.start+1) {
+		s.split(i)
+		exempt := i == 0 || lowest && s.held <= s.lim.runAheadBytes+2*int64(s.lim.chunkBytes)
+		if !exempt && !s.roomFor(c.end, c.end-c.start+1) {
 			return out
 		}
 		lowest = false
@@ -266,14 +282,29 @@ func (s *scheduler) cut() bool {
 			wanted++
 		}
 	}
-	n := uint64(float64(s.lim.chunkBytes) / max(s.average, 1))
-	n = max(1, min(n, s.lim.chunkBlocks, s.target-s.next+1))
+	n := min(s.perChunk(), s.target-s.next+1)
 	if wanted >= maxWanted || len(s.chunks) > 0 && !s.roomFor(s.next+n-1, n) {
 		return false
 	}
 	s.chunks = append(s.chunks, &chunk{start: s.next, end: s.next + n - 1, tried: map[transport.PeerID]bool{}})
 	s.next += n
 	return true
+}
+
+// perChunk is how many blocks make a chunk, going by their average size.
+func (s *scheduler) perChunk() uint64 {
+	return max(1, min(uint64(float64(s.lim.chunkBytes)/max(s.average, 1)), s.lim.chunkBlocks))
+}
+
+// split makes a chunk of ordinary size of wanted chunk i if it is much larger by what is known now.
+func (s *scheduler) split(i int) {
+	c, n := s.chunks[i], s.perChunk()
+	if c.end-c.start+1 <= 2*n {
+		return
+	}
+	rest := &chunk{start: c.start + n, end: c.end, tried: maps.Clone(c.tried)}
+	c.end = rest.start - 1
+	s.chunks = slices.Insert(s.chunks, i+1, rest)
 }
 
 // fit splits wanted chunk i if no peer has the whole of it but one has its beginning.
@@ -354,22 +385,41 @@ func (s *scheduler) Receive(p transport.PeerID, req, height uint64, raw []byte, 
 		return receiptStale, nil
 	}
 	c := s.chunks[i]
-	if height != c.next() {
+	if height != c.next() || s.lim.blockBytes > 0 && len(raw) > s.lim.blockBytes {
 		return receiptWrong, c
 	}
-	n := float64(len(raw))
-	c.raws, c.bytes, c.progress = append(c.raws, raw), c.bytes+int64(len(raw)), now
-	s.held += int64(len(raw))
 	src := s.sources[p]
-	src.progress = now
-	src.waiting = max(0, src.waiting-s.average)
+	src.progress, c.progress = now, now
 	s.seen = min(s.seen+1, averageOver)
-	s.average += (n - s.average) / float64(s.seen)
+	lowest := !slices.ContainsFunc(s.chunks[:i], func(o *chunk) bool { return o.state <= chunkAsked })
+	if !lowest && s.held+int64(len(raw)) > s.lim.runAheadBytes {
+		s.cutShort(c, now) // without this block
+		s.average += (float64(len(raw)) - s.average) / float64(s.seen)
+		return receiptCut, c
+	}
+	c.raws, c.bytes = append(c.raws, raw), c.bytes+int64(len(raw))
+	s.held += int64(len(raw))
+	src.waiting = max(0, src.waiting-s.average)
+	s.average += (float64(len(raw)) - s.average) / float64(s.seen)
 	if height < c.end {
-		return receiptTaken, c
+		if c.bytes < 2*int64(s.lim.chunkBytes) {
+			return receiptTaken, c
+		}
+		s.cutShort(c, now)
+		return receiptCut, c
 	}
 	c.state = chunkComplete
 	src.inFlight--
+	s.measure(c, now)
+	if src.inFlight == 0 {
+		src.waiting = 0
+	}
+	return receiptChunk, c
+}
+
+// measure takes the rate of the chunk that a peer brought.
+func (s *scheduler) measure(c *chunk, now time.Time) {
+	src := s.sources[c.peer]
 	src.failures = 0
 	if took := now.Sub(src.busySince).Seconds(); took > 0 {
 		r := float64(c.bytes) / took
@@ -380,14 +430,10 @@ func (s *scheduler) Receive(p transport.PeerID, req, height uint64, raw []byte, 
 		}
 	}
 	src.busySince = now
-	if src.inFlight == 0 {
-		src.waiting = 0
-	}
-	return receiptChunk, c
 }
 
-// Fail notes that a peer cannot serve a request: its range is what it says now, or it is backed off. It reports whether
-// the request was live.
+// Fail notes that a peer cannot serve a request: its range is what it says now, less what it just refused. A refusal
+// that brought no block is a failure with a back-off, whatever the peer says. It reports whether the request was live.
 func (s *scheduler) Fail(p transport.PeerID, req uint64, code ErrorCode, height uint64, now time.Time) bool {
 	src := s.sources[p]
 	if src == nil {
@@ -397,23 +443,45 @@ func (s *scheduler) Fail(p transport.PeerID, req uint64, code ErrorCode, height 
 	if i < 0 {
 		return false
 	}
+	c, wait := s.chunks[i], s.lim.timeout/8
 	switch code {
 	case CodePruned:
-		src.first = max(src.first, height, s.chunks[i].start+1)
+		src.first = max(src.first, height, c.next()+1)
 	case CodeBeyond:
-		src.last = min(src.last, height, s.chunks[i].end-1)
+		if height >= c.end {
+			height = c.next() - 1
+		}
+		src.last = min(src.last, height)
 	case CodeCorrupt:
 		// The chunk's tried set keeps this peer from being asked again; the rest of its history is fine.
 	default:
-		s.backOff(src, now)
+		wait = s.lim.timeout
 	}
-	s.release(s.chunks[i], code == CodeCorrupt)
+	if len(c.raws) == 0 && code != CodeCorrupt {
+		s.backOff(src, now, wait)
+	}
+	s.release(c, code == CodeCorrupt)
 	return true
 }
 
-func (s *scheduler) backOff(src *source, now time.Time) {
+// Failures is how often in a row a peer was asked and brought nothing.
+func (s *scheduler) Failures(p transport.PeerID) int {
+	if src := s.sources[p]; src != nil {
+		return src.failures
+	}
+	return 0
+}
+
+// Rest keeps a peer from being asked before a time.
+func (s *scheduler) Rest(p transport.PeerID, until time.Time) {
+	if src := s.sources[p]; src != nil && src.notBefore.Before(until) {
+		src.notBefore = until
+	}
+}
+
+func (s *scheduler) backOff(src *source, now time.Time, first time.Duration) {
 	src.failures++
-	src.notBefore = now.Add(min(maxSourceBackoff, s.lim.timeout<<min(src.failures-1, 6)))
+	src.notBefore = now.Add(min(maxSourceBackoff, first<<min(src.failures-1, 10)))
 }
 
 // Expire takes back the chunks that made no progress in time and returns the requests to cancel.
@@ -436,10 +504,13 @@ func (s *scheduler) Expire(now time.Time) []assignment {
 		}
 		out = append(out, assignment{c.peer, c.req, c.next(), c.end})
 		late[c.peer] = true
+		if len(c.raws) > 0 {
+			src.failures = 0
+		}
 		s.release(c, false)
 	}
 	for p := range late {
-		s.backOff(s.sources[p], now)
+		s.backOff(s.sources[p], now, s.lim.timeout)
 	}
 	return out
 }

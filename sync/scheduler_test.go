@@ -400,3 +400,72 @@ func TestSchedulerRandom(t *testing.T) {
 		require.EqualValues(t, target, s.scheduler.applied)
 	}
 }
+
+// held is what a peer can make us hold: huge blocks after tiny ones.
+func TestSchedulerBoundsBytesWhateverTheBlocks(t *testing.T) {
+	lim := schedulerLimits{chunkBytes: 4 << 20, chunkBlocks: 2048, runAheadBytes: 128 << 20, runAheadBlocks: 32768, blockBytes: 8 << 20}
+	s := newSchedTest(t, lim)
+	const target = 3000
+	for i := range 4 {
+		s.source(fmt.Sprint(i), 1, target)
+	}
+	s.Start(0, target)
+	tiny, big := make([]byte, 100), make([]byte, 4<<20)
+	bound := lim.runAheadBytes + 4*int64(lim.chunkBytes) + int64(len(big))
+	for rounds := 0; !s.Done(); rounds++ {
+		require.Less(t, rounds, 3000, "it goes on")
+		as := s.assign()
+		for i := len(as) - 1; i >= 0; i-- { // the lowest comes last
+			for h := as[i].start; h <= as[i].end; h++ {
+				raw := tiny
+				if h > 1000 {
+					raw = big
+				}
+				got, _ := s.Receive(as[i].peer, as[i].req, h, raw, s.now)
+				require.NotEqual(t, receiptWrong, got)
+				require.LessOrEqual(t, s.held, bound)
+				if got != receiptTaken {
+					break
+				}
+			}
+		}
+		if rounds%3 == 0 {
+			s.apply()
+		}
+	}
+	require.EqualValues(t, target, s.scheduler.applied)
+	require.Zero(t, s.held)
+}
+
+func TestSchedulerRefusesBlocksThatAreTooLarge(t *testing.T) {
+	s := newSchedTest(t, schedulerLimits{blockBytes: 1000})
+	s.source("a", 0, 100)
+	s.Start(0, 100)
+	a := s.assign()[0]
+	got, _ := s.Receive("a", a.req, 1, make([]byte, 1000), s.now)
+	require.Equal(t, receiptTaken, got)
+	got, _ = s.Receive("a", a.req, 2, make([]byte, 1001), s.now)
+	require.Equal(t, receiptWrong, got)
+}
+
+func TestSchedulerCutsALargeAnswer(t *testing.T) {
+	s := newSchedTest(t, schedulerLimits{chunkBytes: 10000, chunkBlocks: 1000})
+	s.average = 10
+	s.source("a", 0, 1000)
+	s.Start(0, 1000)
+	a := s.assign()[0]
+	require.EqualValues(t, 1000, a.end)
+	for h := uint64(1); h < 4; h++ {
+		got, _ := s.Receive("a", a.req, h, make([]byte, 5000), s.now)
+		require.Equal(t, receiptTaken, got)
+	}
+	got, _ := s.Receive("a", a.req, 4, make([]byte, 5000), s.now)
+	require.Equal(t, receiptCut, got)
+	got, _ = s.Receive("a", a.req, 5, make([]byte, 5000), s.now)
+	require.Equal(t, receiptStale, got, "on its way when the request was cancelled")
+	b := s.assign()[0]
+	require.Equal(t, transport.PeerID("a"), b.peer, "it did not fail")
+	require.EqualValues(t, 5, b.start)
+	require.Less(t, b.end, uint64(20), "the size of blocks is known now")
+	require.EqualValues(t, 4, s.apply())
+}
