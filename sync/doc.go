@@ -8,7 +8,9 @@
 //
 // Ownership. The goroutine of Manager.Run owns the peer table, the scheduler, the caches of what is known to whom and
 // every decision; it never blocks. Around it, each with a bounded queue: per peer three readers
-// (one per lane, decode) and two servers (ranges, in order and under the rate limit; other requests); per node a header checker, a block adder, a range importer, a voter, a transaction worker and a repairer.
+// (one per lane, decode) and two servers (ranges, in order and under the rate limit; other requests); per node a header
+// checker, a block adder, a range importer, a voter, a transaction worker, one that offers pending transactions again and
+// a repairer.
 // The table of bans is the one value with a lock, since the host asks it from its own goroutines.
 //
 // Invariants. History is served on lane 2 only, and only by a peer's server goroutines. A live block is relayed after

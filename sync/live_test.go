@@ -246,6 +246,7 @@ func TestAVoteFromTwoPeersIsTakenOnce(t *testing.T) {
 	})
 }
 
+// TestPullsAreNotLimited: a live body comes at once, whatever history its peer and others are being sent.
 func TestPullsAreNotLimited(t *testing.T) {
 	onMem(t, func(l *lab) {
 		chain := newChain(300, chainShape{size: 1000})
@@ -258,16 +259,14 @@ func TestPullsAreNotLimited(t *testing.T) {
 		n.m.BroadcastBlock(x, "")
 		s.next(0, TypeBlockHeader)
 		begin := time.Now()
-		r := Request{Blocks: IDs{Mode: ModeNormal, IDs: hashes(x)}, ReqIndex: 9}
+		r := Request{Blocks: IDs{Mode: ModeNormal, IDs: hashes(x, x)}, ReqIndex: 9}
 		s.send(0, TypeRequest, r.Encode())
-		for {
-			b, err := DecodeSignedBlock(s.next(transport.LaneCatchUp, TypeSignedBlock))
-			require.NoError(l.t, err)
-			if b.ReqIndex == 9 {
-				break
-			}
-		}
+		b, err := DecodeSignedBlock(s.next(transport.LaneConsensus, TypeSignedBlock))
+		require.NoError(l.t, err)
+		require.EqualValues(l.t, 9, b.ReqIndex)
+		require.Equal(l.t, x.Encode(), b.Raw)
 		require.Less(l.t, time.Since(begin), time.Second)
+		s.quiet(time.Second, transport.LaneConsensus, TypeSignedBlock) // once; again only as history
 	})
 }
 

@@ -148,15 +148,15 @@ func (m *Manager) sendPaced(p *peer, j *serveJob, payload []byte) error {
 	if wait := m.limiter.Reserve(len(payload), time.Now()); wait > 0 && !sleep(p.ctx, wait) {
 		return p.ctx.Err()
 	}
-	return m.sendBlock(p, j, payload)
+	return m.sendBlock(p, j, transport.LaneCatchUp, payload)
 }
 
 // sendBlock sends one block of an answer: what is reversible or just announced is live traffic and not limited.
-func (m *Manager) sendBlock(p *peer, j *serveJob, payload []byte) error {
+func (m *Manager) sendBlock(p *peer, j *serveJob, lane transport.Lane, payload []byte) error {
 	if j.cancelled.Load() {
 		return errCancelled
 	}
-	if err := p.link.Send(p.ctx, transport.Message{Lane: transport.LaneCatchUp, Type: uint8(TypeSignedBlock), Payload: payload}); err != nil {
+	if err := p.link.Send(p.ctx, transport.Message{Lane: lane, Type: uint8(TypeSignedBlock), Payload: payload}); err != nil {
 		return err
 	}
 	p.counts.served.Add(1)
@@ -222,10 +222,13 @@ func (m *Manager) unreadable(p *peer, j *serveJob, at uint64, err error) error {
 	return m.refuseRequest(p, j, CodeCorrupt, at, "block cannot be read")
 }
 
+// answerIDs sends single blocks. The body of a block just announced goes on the lane of new blocks, so that no history
+// is in front of it.
 func (m *Manager) answerIDs(p *peer, j *serveJob) error {
 	ids := j.blocks.IDs[:min(len(j.blocks.IDs), maxAnswerBlocks)]
+	bytes := 0
 	for i, id := range ids {
-		raw := j.bodies[id]
+		lane, raw := transport.LaneCatchUp, j.bodies[id]
 		var height uint64
 		if raw == nil {
 			b, err := m.deps.Blocks.Block(id)
@@ -233,11 +236,22 @@ func (m *Manager) answerIDs(p *peer, j *serveJob) error {
 				return m.refuseRequest(p, j, CodeGone, 0, "block is not known here")
 			}
 			raw, height = b.Encode(), b.Number()
-		} else if h, err := headerOfBlock(raw); err == nil {
-			height = h.Number()
+		} else {
+			delete(j.bodies, id) // once
+			if h, err := headerOfBlock(raw); err == nil {
+				height = h.Number()
+			}
+			lane = transport.LaneConsensus
+		}
+		if bytes += len(raw); i > 0 && bytes > maxAnswerBytes {
+			return m.refuseRequest(p, j, CodeOverloaded, 0, "the rest is too much for one answer")
 		}
 		s := SignedBlock{ReqIndex: j.req, StepID: j.step, Height: height, Remaining: uint64(len(ids) - 1 - i), Raw: raw}
-		if err := m.sendBlock(p, j, s.Encode()); err != nil {
+		payload := s.Encode()
+		if len(payload) > transport.MaxMessageBytes(lane) {
+			lane = transport.LaneCatchUp
+		}
+		if err := m.sendBlock(p, j, lane, payload); err != nil {
 			return err
 		}
 	}
@@ -274,7 +288,7 @@ func (m *Manager) answerBranch(p *peer, j *serveJob) error {
 		if height <= br.to {
 			return m.sendPaced(p, j, s.Encode())
 		}
-		return m.sendBlock(p, j, s.Encode())
+		return m.sendBlock(p, j, transport.LaneCatchUp, s.Encode())
 	}
 	if first := m.deps.Blocks.FirstHeight(); br.from <= br.to && br.from < first {
 		return m.refuseRequest(p, j, CodePruned, first, fmt.Sprintf("blocks below %d are pruned", first))

@@ -61,3 +61,21 @@ func TestRangeWhileTheStoreLags(t *testing.T) {
 		require.Equal(t, CodeGone, e.Code, "to be asked again at once")
 	})
 }
+
+func TestAnswerToIDsIsBounded(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(10, chainShape{size: 1 << 20})
+		n := l.node("n", chain)
+		s := l.script("peer", n).at(chain[10], chain[8], 9).hello()
+		ids := hashes(chain[3])
+		for len(ids) < 100 {
+			ids = append(ids, ids[0])
+		}
+		r := Request{Blocks: IDs{Mode: ModeNormal, IDs: ids}, ReqIndex: 4}
+		s.send(0, TypeRequest, r.Encode())
+		e, err := DecodeError(s.next(transport.LaneCatchUp, TypeError))
+		require.NoError(t, err)
+		require.Equal(t, CodeOverloaded, e.Code)
+		require.LessOrEqual(t, peerOf(n, "peer").ServedBytes, uint64(maxAnswerBytes+100*64))
+	})
+}

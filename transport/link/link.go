@@ -46,6 +46,7 @@ type Link struct {
 	in        [transport.Lanes]recvLane
 	flight    int // bytes of lanes 1-3 on the current pipe that the peer has not received
 	pipe      *pipe
+	last      *pipe  // the newest that was attached; its goroutines may outlive pipe
 	provider  string // name of the current or last pipe
 	suspended time.Time
 	closing   bool

@@ -124,7 +124,7 @@ func (l *Link) attach(pr transport.Provider) error {
 		p.shut()
 		return fmt.Errorf("%w while it was connecting", transport.ErrClosed)
 	}
-	l.pipe, l.provider = p, pr.Name()
+	l.pipe, l.last, l.provider = p, p, pr.Name()
 	l.suspended = time.Time{}
 	l.stats.LastReceived = time.Now()
 	l.ackDue, l.pingDue, l.pongDue = true, false, false
@@ -137,21 +137,24 @@ func (l *Link) attach(pr transport.Provider) error {
 	return nil
 }
 
-// detach takes the link off its pipe, if it has one, and waits until the pipe's goroutines no longer touch the link.
+// detach takes the link off its pipe, if it has one, and waits until the goroutines of its last pipe no longer touch
+// the link, also if that pipe has failed before: its reader may still be filling a message that the next one goes on
+// with.
 func (l *Link) detach() {
 	l.mu.Lock()
-	p := l.pipe
+	p, last := l.pipe, l.last
 	l.pipe = nil
 	if p != nil && l.err == nil {
 		l.suspended = time.Now()
 	}
 	l.mu.Unlock()
-	if p == nil {
-		return
+	if p != nil {
+		signal(l.alarm)
 	}
-	signal(l.alarm)
-	p.shut()
-	p.wg.Wait()
+	if last != nil {
+		last.shut()
+		last.wg.Wait()
+	}
 }
 
 // pipeFailed is how a pipe's goroutines report its end. A broken protocol ends the link, all else suspends it.
