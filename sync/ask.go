@@ -13,7 +13,11 @@ type ask struct {
 	peer     *peer
 	req      uint64
 	sent     bool
+	began    time.Time
 	progress time.Time
+	brought  time.Time // when a block proved to be new, or began
+	height   uint64    // of the last block
+	blocks   int
 	pending  int  // blocks handed to the adder and not settled
 	fresh    int  // blocks that were new
 	cut      bool // our queue was full: the rest of the answer was dropped
@@ -34,7 +38,7 @@ func (m *Manager) startAsk(id transport.PeerID, now time.Time) {
 		return
 	}
 	s := m.deps.Driver.Status()
-	a := &ask{peer: p, req: m.nextReq(), progress: now}
+	a := &ask{peer: p, req: m.nextReq(), began: now, progress: now, brought: now}
 	select {
 	case m.asks <- &askJob{ask: a, head: s.Head, lib: s.LIB}:
 		m.ask = a
@@ -82,16 +86,24 @@ func (m *Manager) sendAsk(a *ask, ids []common.Hash) {
 	if m.ask != a {
 		return
 	}
-	a.sent, a.progress = true, time.Now()
+	now := time.Now()
+	a.sent, a.began, a.progress, a.brought = true, now, now, now
 	r := Request{Blocks: IDs{Mode: ModeCatchUp, Pending: uint64(len(ids)), IDs: ids}, ReqIndex: a.req}
 	if !a.peer.send(transport.LaneConsensus, TypeRequest, r.Encode()) {
 		m.endAsk(false, time.Now())
 	}
 }
 
+// onAskBlock takes a block of the answer. Answers are in order and bounded: more is not read.
 func (m *Manager) onAskBlock(s *SignedBlock, now time.Time) {
 	a := m.ask
-	a.progress = now
+	if !a.cut && (s.Height <= a.height || a.blocks >= maxAnswerBlocks) {
+		m.cutAsk(a)
+	}
+	if !a.cut {
+		a.height, a.progress = s.Height, now
+		a.blocks++
+	}
 	if s.Remaining == 0 {
 		a.done = true
 	}
@@ -100,13 +112,18 @@ func (m *Manager) onAskBlock(s *SignedBlock, now time.Time) {
 		if m.adds.Put(job, len(s.Raw)) {
 			a.pending++
 		} else {
-			a.cut, a.done = true, true // ask for the rest when these are in
-			r := Request{ReqIndex: a.req}
-			a.peer.send(transport.LaneConsensus, TypeRequest, r.Encode())
+			m.cutAsk(a) // ask for the rest when these are in
 		}
 	}
 	m.progress.received(len(s.Raw), now)
 	m.settleAsk(now)
+}
+
+// cutAsk takes no more of an answer.
+func (m *Manager) cutAsk(a *ask) {
+	a.cut, a.done = true, true
+	r := Request{ReqIndex: a.req}
+	a.peer.send(transport.LaneConsensus, TypeRequest, r.Encode())
 }
 
 func (m *Manager) onAskError(e *ErrorMessage, now time.Time) {
@@ -122,6 +139,7 @@ func (m *Manager) askAdded(a *ask, v Verdict) {
 	a.pending--
 	if v == VerdictOK {
 		a.fresh++
+		a.brought = time.Now()
 	} else if v != VerdictKnown && v != VerdictIrrelevant {
 		a.refused = v
 	}
@@ -159,9 +177,15 @@ func (m *Manager) endAsk(useful bool, now time.Time) {
 	m.evaluate(now)
 }
 
+// late reports whether an answer takes too long: it stands still, brings only what is known, or goes on for ever.
+func (a *ask) late(now time.Time, timeout time.Duration) bool {
+	timeout = max(timeout, 4*a.peer.clock.RTT())
+	return now.Sub(a.progress) >= timeout || now.Sub(a.brought) >= askKnownTimeouts*timeout || now.Sub(a.began) >= askTimeouts*timeout
+}
+
 func (m *Manager) expireAsk(now time.Time) {
 	a := m.ask
-	if a == nil || now.Sub(a.progress) < max(m.cfg.RequestTimeout, 4*a.peer.clock.RTT()) || a.pending > 0 {
+	if a == nil || a.pending > 0 || !a.late(now, m.cfg.RequestTimeout) {
 		return
 	}
 	m.log.Info("request timed out", zap.String("peer", string(a.peer.id)))

@@ -20,6 +20,9 @@ func (m *Manager) evaluate(now time.Time) {
 		return
 	}
 	in := m.planInput(now)
+	if m.headMoved.IsZero() || in.local.Head.Hash != m.headAt.Hash {
+		m.headAt, m.headMoved = in.local.Head, now
+	}
 	d := plan(in)
 	if m.state == LIBCatchup && d.state != LIBCatchup && (m.importing || !m.flushed && m.sched.Done() && len(m.sched.sources) > 0) {
 		m.pump(now) // the last chunks are still being applied

@@ -390,3 +390,82 @@ func TestFalseClaims(t *testing.T) {
 
 // stateOf is what the node is doing, whatever it tells.
 func stateOf(n *node) (s State) { n.m.query(func() { s = n.m.state }); return s }
+
+// A peer that answers with what is known, for ever, does not keep the node from the others' branches.
+func TestDrippingAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		drip func(i int) uint64 // height told
+	}{
+		{"one height", func(int) uint64 { return 10 }},
+		{"rising heights", func(i int) uint64 { return uint64(10 + i) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onMem(t, func(l *lab) {
+				chain := newChain(10, chainShape{})
+				n := l.node("n", chain)
+				far := extend(chain, 20, chainShape{salt: 9, noFC: true})
+				s := l.script("drips", n).at(far[30], chain[8], 1000).hello()
+				r := s.request()
+				good := extend(chain, 20, chainShape{})
+				n.dial(l.node("honest", good).host)
+				for i := 0; i < 15 && n.Status().Head.Height < 30; i++ {
+					m := SignedBlock{ReqIndex: r.ReqIndex, Height: c.drip(i), Remaining: 100, Raw: chain[10].Encode()}
+					s.send(transport.LaneCatchUp, TypeSignedBlock, m.Encode())
+					l.pass(4 * time.Second)
+				}
+				require.Equal(t, good[30].Hash(), n.Status().Head.Hash)
+			})
+		})
+	}
+}
+
+// A node far behind says so also while its only source is not asked for a while.
+func TestStatusOfANodeBehind(t *testing.T) {
+	onMem(t, func(l *lab) {
+		n := l.node("n", nil)
+		far := newChain(500, chainShape{})
+		s := l.script("source", n).at(far[500], far[498], 499).hello()
+		r := s.syncRequest()
+		require.Equal(t, LIBCatchup, n.m.Status().State)
+		s.refuse(r.ReqIndex, CodeCorrupt, r.Start)
+		l.eventually(func() bool { return stateOf(n) != LIBCatchup }, "it pauses")
+		require.Equal(t, LIBCatchup, n.m.Status().State)
+		n.dial(l.node("whole", far).host)
+		l.caughtUp(n, far)
+	})
+}
+
+func TestStatusOfANodeThatIsAlone(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(10, chainShape{})
+		a, b := l.node("a", chain), l.node("b", chain)
+		a.dial(b.host)
+		l.eventually(func() bool { return a.m.Status().Peers == 1 }, "linked")
+		l.pass(time.Minute)
+		require.Equal(t, InSync, a.m.Status().State, "nobody is ahead")
+		b.stop()
+		l.eventually(func() bool { return a.m.Status().Peers == 0 }, "cut off")
+		require.Equal(t, HeadCatchup, a.m.Status().State)
+		for range 30 { // a chain of one node
+			a.produce(chainShape{})
+			l.pass(500 * time.Millisecond)
+			require.True(t, a.m.Status().Peers == 0)
+		}
+		require.Equal(t, InSync, a.m.Status().State)
+	})
+}
+
+func TestStrangersAreRefusedNotBanned(t *testing.T) {
+	onMem(t, func(l *lab) {
+		n := l.node("n", newChain(10, chainShape{}))
+		s := l.script("stranger", n)
+		s.edit = func(h *Handshake) {
+			h.ChainID[0]++
+			h.Token = HandshakeToken(h.ChainID, h.NodeID, h.Time)
+		}
+		s.hello()
+		s.goneWith(WrongChain)
+		require.Zero(t, n.m.bans.Len())
+	})
+}

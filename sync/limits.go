@@ -84,7 +84,11 @@ const (
 	dampFor          = 30 * time.Second // a peer's wish not to get our relayed blocks or votes lasts this long
 	dampAfter        = 8                // useless duplicates in a row before that wish is sent
 	maxSourceBackoff = time.Minute
+	aloneSlots       = 20              // without a peer and a new head for so long the node does not count as in sync
+	maxEmptyBelieved = 3               // answers in a row that brought nothing until a peer's LIB is not believed
 	claimFailures    = 2               // range requests in a row without a block until a peer's LIB starts no range sync
+	askKnownTimeouts = 4               // request time-outs that an answer may bring known blocks only
+	askTimeouts      = 12              // request time-outs that one answer of a branch may take
 	maxClaimBackoff  = 5 * time.Minute // nor for at most this long
 	liveLag          = 256             // blocks: a peer further below our LIB gets no live traffic
 )

@@ -56,6 +56,8 @@ type Manager struct {
 	flushed    bool    // the importer's rest was handed on after the last chunk
 	claims     []claim // of ranges that contradicted each other, until LIB is there
 	disputes   int
+	headAt     Ref // our head when it last moved, and when that was
+	headMoved  time.Time
 	entered    Ref // highest block the importer entered, while the driver's status may not show it
 	enteredAt  time.Time
 	ask        *ask
@@ -313,7 +315,7 @@ func (m *Manager) goAway(p *peer, why Reason, err error, ban bool) {
 	m.forget(p)
 	m.wg.Go(func() {
 		_ = p.link.Close(why.String())
-		if ban {
+		if ban || stranger(why) {
 			m.deps.Host.Disconnect(p.id, why.String()) // dials again after the longest back-off only
 		}
 	})
@@ -325,8 +327,11 @@ func (m *Manager) punish(p *peer, why Reason, err error) {
 		return
 	}
 	m.sched.Discard(p.id)
-	m.goAway(p, why, err, why != NotAMember)
+	// Who is no member, or on another chain, did nothing wrong: it is refused, and taken once that has changed.
+	m.goAway(p, why, err, !stranger(why))
 }
+
+func stranger(why Reason) bool { return why == NotAMember || why == WrongChain }
 
 func (m *Manager) onGoAway(p *peer, g *GoAway) {
 	if p.leaving {

@@ -49,7 +49,7 @@ func (s *syncProgress) arrived(now time.Time) {
 // SyncStatus says how far the node has come. Durations count from the start of Run; zero: not yet.
 type SyncStatus struct {
 	Mode       Mode
-	State      State
+	State      State  // what is missing, as far as known: also while no peer can be asked for it
 	Start      uint64 // height where catching up began
 	Current    uint64 // head
 	LIB        uint64
@@ -165,6 +165,13 @@ func (m *Manager) Status() SyncStatus {
 	return s
 }
 
+// behind reports whether a peer's LIB is above our head, even while it is not asked: unless asking it was in vain again
+// and again, or what is missing is on its way.
+func (m *Manager) behind(p *peer, local Position) bool {
+	return p.rangeTo() > local.Head.Height && !near(local, p.pos, p.latency(), m.slot) &&
+		p.empty <= maxEmptyBelieved && m.sched.Failures(p.id) < claimFailures
+}
+
 func (m *Manager) status(now time.Time) SyncStatus {
 	pos := m.position()
 	g := &m.progress
@@ -176,7 +183,13 @@ func (m *Manager) status(now time.Time) SyncStatus {
 		if p.handshaken {
 			s.Peers++
 			s.Target = max(s.Target, p.pos.Head.Height)
+			if m.behind(p, pos) {
+				s.State = LIBCatchup
+			}
 		}
+	}
+	if s.State == InSync && s.Peers == 0 && now.Sub(m.headMoved) > aloneSlots*m.slot {
+		s.State = HeadCatchup // cut off: the chain may well go on elsewhere
 	}
 	if !g.firstBlock.IsZero() {
 		s.FirstBlock = g.firstBlock.Sub(g.began)
