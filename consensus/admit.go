@@ -123,30 +123,36 @@ func (d *Driver) body(b *block.Block, trust bool) error {
 
 // insert stores checked blocks, parents first, and enters them. The error is that of the first block refused.
 func (d *Driver) insert(ctx context.Context, blocks []*block.Block) error {
-	if err := d.deps.Chain.Add(blocks); err != nil {
-		if errors.Is(err, chain.ErrUnknownBlock) {
-			return fmt.Errorf("%w: %w", ErrUnknownParent, err)
-		}
-		return fmt.Errorf("store block %d: %w", blocks[0].Number(), err)
+	if err := d.hold(ctx, blocks); err != nil {
+		return err
 	}
 	headers := make([]dpos.Header, len(blocks))
 	for i, b := range blocks {
 		headers[i] = dpos.HeaderOf(b.SealedHeader)
 	}
-	var err error
-	if e := d.do(ctx, false, func(c *core) {
-		for _, h := range headers {
-			if e := c.enter(h); e != nil && err == nil {
-				err = e
-			}
+	err := d.deps.Chain.Add(blocks)
+	switch {
+	case errors.Is(err, chain.ErrUnknownBlock):
+		err = fmt.Errorf("%w: %w", ErrUnknownParent, err)
+	case err != nil:
+		err = fmt.Errorf("store block %d: %w", blocks[0].Number(), err)
+	}
+	var refused error
+	// Whatever ctx says: what was held must be released, and what is stored must enter or be deleted.
+	if e := d.do(context.WithoutCancel(ctx), false, func(c *core) {
+		if err == nil {
+			refused = c.enterAll(headers)
+		} else {
+			c.abandoned(blocks, err)
 		}
-	}); e != nil {
-		return e
+		c.release(blocks)
+	}); e != nil || err != nil {
+		return errors.Join(err, e)
 	}
 	for _, h := range headers {
 		d.hinted(ctx, h.Hash)
 	}
-	return err
+	return refused
 }
 
 // AddVotes pools votes. Their signatures are verified when a quorum is there, except of voters under whose name a bad

@@ -11,6 +11,7 @@ const (
 	cacheCertificates = 4096     // certificates whose aggregate was verified
 	cacheFailed       = 1024     // blocks that failed execution
 	cacheBadVotes     = 4096     // votes that failed verification
+	maxDropBatch      = 1024     // blocks deleted in one commit; others wait for the next
 	maxStatusVotes    = 64       // own votes in Status
 	queueCalls        = 256      // calls waiting for the machine's goroutine
 	queueFinalEvents  = 64       // per subscriber; the oldest is dropped for a slow one

@@ -265,7 +265,7 @@ func TestBacklogJoinsWhatWaits(t *testing.T) {
 	var b backlog
 	h := func(i byte) common.Hash { return common.Hash{i} }
 	fin := func(hs ...common.Hash) finalWork {
-		return finalWork{update: block.FinalUpdate{Hashes: hs, Drop: []common.Hash{{0xd, hs[0][0]}}}}
+		return finalWork{update: block.FinalUpdate{Hashes: hs}}
 	}
 	b.addHead(h(1))
 	b.addFinal(fin(h(1)))
@@ -283,7 +283,6 @@ func TestBacklogJoinsWhatWaits(t *testing.T) {
 	require.Len(t, got, 6)
 	require.Equal(t, h(3), got[0].head)
 	require.Equal(t, []common.Hash{h(1), h(2), h(3)}, got[1].fin.update.Hashes)
-	require.Len(t, got[1].fin.update.Drop, 2)
 	require.NotNil(t, got[2].imp)
 	require.Equal(t, h(9), got[3].head)
 	require.NotNil(t, got[4].build, "a slot does not wait for what only readers see")
