@@ -1,9 +1,11 @@
 package consensus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -263,25 +265,52 @@ func (d *Driver) addCertificate(ctx context.Context, cert *block.Certificate) er
 }
 
 func (d *Driver) hint(c *block.Certificate) {
+	d.hinting.Lock()
+	defer d.hinting.Unlock()
 	p, _ := d.hints.Get(c.Target.Hash)
+	list := &p.fc
 	if c.Kind == block.Prevote {
-		p.qc = c
-	} else {
-		p.fc = c
+		list = &p.qc
 	}
+	enc := c.Encode()
+	for _, o := range *list {
+		if bytes.Equal(o.Encode(), enc) {
+			return
+		}
+	}
+	*list = append(slices.Clip(*list), c)
+	if n := len(*list) - maxHintsOfBlock; n > 0 {
+		*list = (*list)[n:]
+	}
+	d.hints.Add(c.Target.Hash, p)
+}
+
+// forgetHint removes a precommit certificate that turned out wrong.
+func (d *Driver) forgetHint(c *block.Certificate) {
+	d.hinting.Lock()
+	defer d.hinting.Unlock()
+	p, ok := d.hints.Peek(c.Target.Hash)
+	if !ok {
+		return
+	}
+	p.fc = slices.DeleteFunc(slices.Clone(p.fc), func(o *block.Certificate) bool { return o == c })
 	d.hints.Add(c.Target.Hash, p)
 }
 
 // hinted brings in the certificates that waited for this block. What is wrong with them is no fault of the block.
 func (d *Driver) hinted(ctx context.Context, h common.Hash) {
+	d.hinting.Lock()
 	p, ok := d.hints.Get(h)
+	d.hints.Remove(h)
+	d.hinting.Unlock()
 	if !ok {
 		return
 	}
-	d.hints.Remove(h)
-	for _, c := range []*block.Certificate{p.qc, p.fc} {
-		if c != nil {
-			_ = d.addCertificate(ctx, c)
+	for _, list := range [][]*block.Certificate{p.qc, p.fc} {
+		for i := len(list) - 1; i >= 0; i-- { // one will do
+			if d.addCertificate(ctx, list[i]) == nil {
+				break
+			}
 		}
 	}
 }

@@ -5,7 +5,8 @@ const (
 	maxEntryBytes     = 64 << 10 // one payload of the vote log
 	maxVotesPerCall   = 1024     // AddVotes
 	maxRangeBlocks    = 1 << 14  // AddRange
-	maxHints          = 16       // certificates whose block is not known yet
+	maxHints          = 16       // blocks not known yet whose certificates are kept
+	maxHintsOfBlock   = 4        // of each kind
 	uncertifiedLimit  = 512      // blocks of a range without certificate that are entered as reversible
 	cacheHeaders      = 8192     // headers whose seal and certificates were verified
 	cacheCertificates = 4096     // certificates whose aggregate was verified

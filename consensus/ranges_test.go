@@ -1,6 +1,8 @@
 package consensus
 
 import (
+	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -287,4 +289,47 @@ func TestBacklogJoinsWhatWaits(t *testing.T) {
 	require.Equal(t, h(9), got[3].head)
 	require.NotNil(t, got[4].build, "a slot does not wait for what only readers see")
 	require.Equal(t, h(9), got[5].safe)
+}
+
+// A forged certificate that some peer told of is neither the fault of who sends the blocks, nor does it stay, nor does
+// it push out a genuine one.
+func TestForgedHint(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		blocks, final := l.history(20)
+		fc := l.nodes[0].driver.Status().FC
+		require.Equal(t, blocks[final-1].Hash(), fc.Target.Hash)
+		forge := func(i byte) *block.Certificate {
+			x := *fc
+			x.Aggregate[40] ^= i
+			return &x
+		}
+		m := l.joiner()
+		r, err := m.driver.AddRange(m.ctx, blocks[:final], Certified) // up to what the range itself proves
+		require.NoError(t, err)
+		require.Less(t, r.Applied, uint64(final))
+		rest := blocks[r.Applied:final]
+		few := *fc
+		few.Bitmaps = slices.Clone(fc.Bitmaps)
+		few.Bitmaps[0] = bytes.Repeat([]byte{0}, len(few.Bitmaps[0]))
+		for _, x := range []*block.Certificate{forge(1), &few} {
+			require.ErrorIs(t, m.driver.AddCertificate(x), ErrUnknownParent)
+		}
+		r, err = m.driver.AddRange(m.ctx, rest, Certified)
+		require.NoError(t, err, "the sender is not to blame")
+		require.Equal(t, len(rest), r.Rest)
+		p, _ := m.driver.hints.Peek(fc.Target.Hash)
+		require.Empty(t, p.fc, "what is forged is forgotten")
+
+		require.ErrorIs(t, m.driver.AddCertificate(fc), ErrUnknownParent)
+		for i := range byte(maxHintsOfBlock - 1) {
+			require.ErrorIs(t, m.driver.AddCertificate(forge(i+1)), ErrUnknownParent)
+		}
+		bad := slices.Clone(rest)
+		bad[0] = &block.Block{SealedHeader: bad[0].SealedHeader, Transactions: nil, Senders: nil}
+		_, err = m.driver.AddRange(m.ctx, bad, Certified)
+		require.ErrorIs(t, err, ErrInvalid, "for the range's own faults its sender is")
+		r, err = m.driver.AddRange(m.ctx, rest, Certified)
+		require.NoError(t, err)
+		require.EqualValues(t, final, r.Applied)
+	})
 }
