@@ -1,9 +1,11 @@
 package consensus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -123,30 +125,36 @@ func (d *Driver) body(b *block.Block, trust bool) error {
 
 // insert stores checked blocks, parents first, and enters them. The error is that of the first block refused.
 func (d *Driver) insert(ctx context.Context, blocks []*block.Block) error {
-	if err := d.deps.Chain.Add(blocks); err != nil {
-		if errors.Is(err, chain.ErrUnknownBlock) {
-			return fmt.Errorf("%w: %w", ErrUnknownParent, err)
-		}
-		return fmt.Errorf("store block %d: %w", blocks[0].Number(), err)
+	if err := d.hold(ctx, blocks); err != nil {
+		return err
 	}
 	headers := make([]dpos.Header, len(blocks))
 	for i, b := range blocks {
 		headers[i] = dpos.HeaderOf(b.SealedHeader)
 	}
-	var err error
-	if e := d.do(ctx, false, func(c *core) {
-		for _, h := range headers {
-			if e := c.enter(h); e != nil && err == nil {
-				err = e
-			}
+	err := d.deps.Chain.Add(blocks)
+	switch {
+	case errors.Is(err, chain.ErrUnknownBlock):
+		err = fmt.Errorf("%w: %w", ErrUnknownParent, err)
+	case err != nil:
+		err = fmt.Errorf("store block %d: %w", blocks[0].Number(), err)
+	}
+	var refused error
+	// Whatever ctx says: what was held must be released, and what is stored must enter or be deleted.
+	if e := d.do(context.WithoutCancel(ctx), false, func(c *core) {
+		if err == nil {
+			refused = c.enterAll(headers)
+		} else {
+			c.abandoned(blocks, err)
 		}
-	}); e != nil {
-		return e
+		c.release(blocks)
+	}); e != nil || err != nil {
+		return errors.Join(err, e)
 	}
 	for _, h := range headers {
 		d.hinted(ctx, h.Hash)
 	}
-	return err
+	return refused
 }
 
 // AddVotes pools votes. Their signatures are verified when a quorum is there, except of voters under whose name a bad
@@ -257,25 +265,52 @@ func (d *Driver) addCertificate(ctx context.Context, cert *block.Certificate) er
 }
 
 func (d *Driver) hint(c *block.Certificate) {
+	d.hinting.Lock()
+	defer d.hinting.Unlock()
 	p, _ := d.hints.Get(c.Target.Hash)
+	list := &p.fc
 	if c.Kind == block.Prevote {
-		p.qc = c
-	} else {
-		p.fc = c
+		list = &p.qc
 	}
+	enc := c.Encode()
+	for _, o := range *list {
+		if bytes.Equal(o.Encode(), enc) {
+			return
+		}
+	}
+	*list = append(slices.Clip(*list), c)
+	if n := len(*list) - maxHintsOfBlock; n > 0 {
+		*list = (*list)[n:]
+	}
+	d.hints.Add(c.Target.Hash, p)
+}
+
+// forgetHint removes a precommit certificate that turned out wrong.
+func (d *Driver) forgetHint(c *block.Certificate) {
+	d.hinting.Lock()
+	defer d.hinting.Unlock()
+	p, ok := d.hints.Peek(c.Target.Hash)
+	if !ok {
+		return
+	}
+	p.fc = slices.DeleteFunc(slices.Clone(p.fc), func(o *block.Certificate) bool { return o == c })
 	d.hints.Add(c.Target.Hash, p)
 }
 
 // hinted brings in the certificates that waited for this block. What is wrong with them is no fault of the block.
 func (d *Driver) hinted(ctx context.Context, h common.Hash) {
+	d.hinting.Lock()
 	p, ok := d.hints.Get(h)
+	d.hints.Remove(h)
+	d.hinting.Unlock()
 	if !ok {
 		return
 	}
-	d.hints.Remove(h)
-	for _, c := range []*block.Certificate{p.qc, p.fc} {
-		if c != nil {
-			_ = d.addCertificate(ctx, c)
+	for _, list := range [][]*block.Certificate{p.qc, p.fc} {
+		for i := len(list) - 1; i >= 0; i-- { // one will do
+			if d.addCertificate(ctx, list[i]) == nil {
+				break
+			}
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
@@ -27,11 +26,10 @@ type core struct {
 	jobs    []job
 	signing bool // the crypto goroutine has a job
 
-	importing *importWork                       // the range whose Final the next Ready holds
-	lost      bool                              // the log holds a marker and no floor behind it
-	compactAt int64                             // size of the vote log at which it is rewritten
-	drop      []common.Hash                     // blocks to delete with the next update of LIB
-	leaving   map[common.Hash]int               // how often a block is in drop or in an update on its way: it must not enter meanwhile
+	importing *importWork // the range whose Final the next Ready holds
+	lost      bool        // the log holds a marker and no floor behind it
+	compactAt int64       // size of the vote log at which it is rewritten
+	drops     drops
 	sigs      map[block.Link]block.BLSSignature // of our votes above LIB
 	own       []block.Vote                      // the newest of them, for Status; nil: to be made anew
 	wake      time.Duration                     // the machine's alarm, since genesis
@@ -46,7 +44,7 @@ type core struct {
 
 // openCore opens the vote log and restores the machine from it and the store.
 func openCore(d *Driver) (_ *core, err error) {
-	c := &core{d: d, executor: &executor{d, make(chan work), make(chan outcome, 1)}, leaving: make(map[common.Hash]int), sigs: make(map[block.Link]block.BLSSignature)}
+	c := &core{d: d, executor: &executor{d, make(chan work), make(chan outcome, 1)}, drops: newDrops(), sigs: make(map[block.Link]block.BLSSignature)}
 	c.signer = newVoteSigner(d)
 	defer func() {
 		if err != nil {
@@ -118,7 +116,7 @@ func (c *core) restore() error {
 			if !errors.Is(err, dpos.ErrBelowLIB) && !errors.Is(err, dpos.ErrKnown) {
 				c.d.log.Warn("stored block does not enter the tree", zap.Uint64("height", b.Number()), zap.Error(err))
 			}
-			c.discard(b.Hash())
+			c.drops.add(b.Hash())
 		}
 	}
 	qc, fc := c.d.deps.Store.Certificates()
@@ -150,9 +148,12 @@ func (c *core) loop(ctx context.Context) error {
 		}
 		var toExec chan<- work
 		var toCrypto chan<- job
-		next, ok := c.work.peek()
-		if ok && !c.busy {
-			toExec = c.executor.in
+		var next work
+		if !c.busy {
+			var ok bool
+			if next, ok = c.next(); ok {
+				toExec = c.executor.in
+			}
 		}
 		var signJob job
 		if len(c.jobs) > 0 && !c.signing {
@@ -167,8 +168,7 @@ func (c *core) loop(ctx context.Context) error {
 			c.drain(x)
 		case <-c.alarm.C:
 		case toExec <- next:
-			c.work.drop(next)
-			c.busy = true
+			c.handed(next)
 		case toCrypto <- signJob:
 			c.jobs = c.jobs[1:]
 			c.signing = true
@@ -255,7 +255,7 @@ func (c *core) duties() error {
 		for i := range r.Tallies {
 			c.queueTally(r.Tallies[i])
 		}
-		c.discard(r.Dropped...)
+		c.drops.add(r.Dropped...)
 		if err := c.move(r.Head, r.Final); err != nil {
 			return err
 		}

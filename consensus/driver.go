@@ -33,6 +33,7 @@ type Driver struct {
 	failed   *lru.Cache[common.Hash, struct{}]   // blocks that failed execution
 	badVotes *lru.Cache[common.Hash, struct{}]   // encodings of votes that failed verification
 	hints    *lru.Cache[common.Hash, hintedPair] // certificates whose block is not known yet, by block
+	hinting  sync.Mutex                          // held while a pair is changed
 	suspects suspects
 	ranges   chan struct{} // one range at a time
 	stall    int           // uncertifiedLimit, less in tests
@@ -48,8 +49,9 @@ type Driver struct {
 	closed  sync.Once
 }
 
-// hintedPair holds the certificates of each kind known for a block that is not.
-type hintedPair struct{ qc, fc *block.Certificate }
+// hintedPair holds certificates of each kind for a block that is not known, the newest last: nothing is verified, so
+// one may be forged and another genuine. Its slices are not changed in place.
+type hintedPair struct{ qc, fc []*block.Certificate }
 
 // call is a function to run on the machine's goroutine.
 type call struct {

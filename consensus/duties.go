@@ -137,19 +137,6 @@ func (c *core) final(f *dpos.Final) finalWork {
 		root:   f.Root,
 		lib:    Place{f.Height, f.Point.Slot, f.Point.Hash},
 	}
-	// A block that left the tree for want of room may have come back in a range.
-	final := make(map[common.Hash]bool, len(f.Hashes))
-	for _, h := range f.Hashes {
-		final[h] = true
-	}
-	for _, h := range c.drop {
-		if final[h] {
-			c.left(h)
-		} else {
-			w.update.Drop = append(w.update.Drop, h)
-		}
-	}
-	c.drop = nil
 	for l := range c.sigs {
 		if l.Target.Slot <= f.Point.Slot {
 			delete(c.sigs, l)
@@ -162,32 +149,14 @@ func (c *core) final(f *dpos.Final) finalWork {
 	return w
 }
 
-// discard has the bodies of blocks deleted with the next update of LIB.
-func (c *core) discard(hashes ...common.Hash) {
-	c.drop = append(c.drop, hashes...)
-	for _, h := range hashes {
-		c.leaving[h]++
-	}
-}
-
-func (c *core) left(h common.Hash) {
-	if c.leaving[h]--; c.leaving[h] <= 0 {
-		delete(c.leaving, h)
-	}
-}
-
-// enter puts the header of a stored block into the tree. A block whose body is about to be deleted must wait: the
-// chain took it for known and did not store it again.
+// enter puts the header of a stored block into the tree. One that does not enter is deleted again.
 func (c *core) enter(h dpos.Header) error {
-	var err error
-	if c.leaving[h.Hash] > 0 && !c.machine.Has(h.Hash) {
-		err = fmt.Errorf("%w: block %d %s is being deleted", ErrFuture, h.Height, h.Hash)
-	} else if err = c.step(dpos.HeaderEvent{Header: h}); err == nil {
+	err := c.step(dpos.HeaderEvent{Header: h})
+	switch {
+	case err == nil:
 		c.d.m.entered.Inc()
-		return nil
-	}
-	if !errors.Is(err, ErrKnown) {
-		c.discard(h.Hash)
+	case !errors.Is(err, ErrKnown):
+		c.drops.add(h.Hash)
 	}
 	return err
 }
@@ -236,15 +205,15 @@ func (c *core) done(ctx context.Context, o outcome) error {
 		c.announce(*o.fin)
 	case o.build != nil:
 		return c.built(o)
+	case len(o.drop) > 0:
+		c.drops.done()
+		return o.err
 	}
 	return nil
 }
 
 // announce tells subscribers of an update of LIB that the chain has made.
 func (c *core) announce(w finalWork) {
-	for _, h := range w.update.Drop {
-		c.left(h)
-	}
 	c.d.events.send(FinalEvent{LIB: w.lib, Blocks: len(w.update.Hashes), FC: w.update.FC})
 }
 

@@ -22,6 +22,7 @@ type work struct {
 	fin   *finalWork
 	safe  common.Hash
 	build *dpos.Produce
+	drop  []common.Hash
 }
 
 // importWork is a certified range and whom to tell when it is in.
@@ -98,6 +99,12 @@ func (e *executor) do(ctx context.Context, w work) (o outcome) {
 		c.SetSafe(w.safe)
 	case w.build != nil:
 		o.block, o.err = e.build(ctx, w.build)
+	case len(w.drop) > 0:
+		failpoint.Hit("consensus-drop-before")
+		if o.err = c.Finalize(block.FinalUpdate{Drop: w.drop}); o.err != nil {
+			o.err = fmt.Errorf("delete %d blocks that left the tree: %w", len(w.drop), o.err)
+		}
+		failpoint.Hit("consensus-drop-after")
 	}
 	return o
 }
@@ -179,7 +186,6 @@ func (b *backlog) addFinal(f finalWork) {
 	s := b.last()
 	if s.fin != nil {
 		f.update.Hashes = append(s.fin.update.Hashes, f.update.Hashes...)
-		f.update.Drop = append(s.fin.update.Drop, f.update.Drop...)
 	}
 	s.fin = &f
 }
@@ -216,6 +222,7 @@ func (b *backlog) drop(w work) {
 		b.stages[0].fin = nil
 	case w.build != nil:
 		b.build = nil
+	case len(w.drop) > 0: // in no backlog
 	default:
 		b.safe = common.Hash{}
 	}

@@ -77,6 +77,9 @@ type fakeChain struct {
 	imports    int
 	built      map[common.Hash]*block.Block
 	onBuild    func(b *block.Block) // sees every block before it is sealed
+
+	beforeHead     func() // both: called by the execution goroutine; may wait
+	beforeFinalize func(block.FinalUpdate)
 }
 
 func newFakeChain(p block.Parameters, genesis common.Hash, s block.Schedule, d *disk) *fakeChain {
@@ -106,7 +109,7 @@ func (c *fakeChain) Add(blocks []*block.Block) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range blocks {
-		if b.Parent() != c.genesis && c.blocks[b.Parent()] == nil {
+		if c.blocks[b.Hash()] == nil && !c.onLIB(b.Parent()) {
 			return fmt.Errorf("%w %s", chain.ErrUnknownBlock, b.Parent())
 		}
 		c.put(b)
@@ -114,8 +117,27 @@ func (c *fakeChain) Add(blocks []*block.Block) error {
 	return nil
 }
 
+// onLIB reports whether a block is there and is LIB or descends from it.
+func (c *fakeChain) onLIB(h common.Hash) bool {
+	tip := c.genesis
+	if n := len(c.final); n > 0 {
+		tip = c.final[n-1].Hash()
+	}
+	for h != tip {
+		b := c.blocks[h]
+		if b == nil || b.Number() <= uint64(len(c.final)) {
+			return false
+		}
+		h = b.Parent()
+	}
+	return true
+}
+
 func (c *fakeChain) SetHead(_ context.Context, h common.Hash) (r chain.SetHeadResult, err error) {
 	defer c.alone()()
+	if c.beforeHead != nil {
+		c.beforeHead()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var up []*block.Block
@@ -142,6 +164,9 @@ func (c *fakeChain) SetSafe(common.Hash) { defer c.alone()() }
 
 func (c *fakeChain) Finalize(f block.FinalUpdate) error {
 	defer c.alone()()
+	if c.beforeFinalize != nil {
+		c.beforeFinalize(f)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range f.Hashes {
@@ -166,9 +191,25 @@ func (c *fakeChain) finalize(f block.FinalUpdate) error {
 		c.final = append(c.final, b)
 		gone[h] = true
 	}
+	dropped := make(map[common.Hash]bool)
 	for _, h := range f.Drop {
+		if b := c.blocks[h]; b != nil && b.Number() <= uint64(len(c.final)) && c.final[b.Number()-1].Hash() == h {
+			return fmt.Errorf("drop %s, which is final", h)
+		}
+		dropped[h] = true
+	}
+	for again := len(dropped) > 0; again; { // with all that stands on them
+		again = false
+		for _, h := range c.reversible {
+			if b := c.blocks[h]; b != nil && !dropped[h] && dropped[b.Parent()] {
+				dropped[h], again = true, true
+			}
+		}
+	}
+	for h := range dropped {
 		gone[h] = true
 		delete(c.blocks, h)
+		delete(c.executed, h)
 	}
 	var left []common.Hash
 	for _, h := range c.reversible {
@@ -176,7 +217,10 @@ func (c *fakeChain) finalize(f block.FinalUpdate) error {
 			left = append(left, h)
 		}
 	}
-	c.reversible, c.root, c.qc, c.fc = left, f.Root, f.QC, f.FC
+	c.reversible = left
+	if len(f.Hashes) > 0 {
+		c.root, c.qc, c.fc = f.Root, f.QC, f.FC
+	}
 	return nil
 }
 

@@ -5,12 +5,14 @@ const (
 	maxEntryBytes     = 64 << 10 // one payload of the vote log
 	maxVotesPerCall   = 1024     // AddVotes
 	maxRangeBlocks    = 1 << 14  // AddRange
-	maxHints          = 16       // certificates whose block is not known yet
+	maxHints          = 16       // blocks not known yet whose certificates are kept
+	maxHintsOfBlock   = 4        // of each kind
 	uncertifiedLimit  = 512      // blocks of a range without certificate that are entered as reversible
 	cacheHeaders      = 8192     // headers whose seal and certificates were verified
 	cacheCertificates = 4096     // certificates whose aggregate was verified
 	cacheFailed       = 1024     // blocks that failed execution
 	cacheBadVotes     = 4096     // votes that failed verification
+	maxDropBatch      = 1024     // blocks deleted in one commit; others wait for the next
 	maxStatusVotes    = 64       // own votes in Status
 	queueCalls        = 256      // calls waiting for the machine's goroutine
 	queueFinalEvents  = 64       // per subscriber; the oldest is dropped for a slow one

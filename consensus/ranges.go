@@ -133,14 +133,13 @@ func (d *Driver) above(blocks []*block.Block) (rest []*block.Block, onLIB bool, 
 }
 
 // candidates are the precommit certificates for blocks of the range, the one that reaches farthest first: what peers
-// told us beforehand, then the newest that the range itself carries.
-func (d *Driver) candidates(blocks []*block.Block) (certs []*block.Certificate, reach []int) {
+// told us beforehand, then the newest that the range itself carries, if it carries one.
+func (d *Driver) candidates(blocks []*block.Block) (certs []*block.Certificate, reach []int, carried *block.Certificate) {
 	at := make(map[common.Hash]int, len(blocks))
 	for i, b := range blocks {
 		at[b.Hash()] = i
 	}
 	own := -1
-	var carried *block.Certificate
 	for _, b := range blocks {
 		if c := b.Record.FC; c != nil {
 			if i, ok := at[c.Target.Hash]; ok && i > own {
@@ -150,8 +149,10 @@ func (d *Driver) candidates(blocks []*block.Block) (certs []*block.Certificate, 
 	}
 	for _, h := range d.hints.Keys() {
 		p, _ := d.hints.Peek(h)
-		if i, ok := at[h]; ok && p.fc != nil && i > own {
-			certs, reach = append(certs, p.fc), append(reach, i)
+		if i, ok := at[h]; ok && i > own {
+			for _, c := range p.fc {
+				certs, reach = append(certs, c), append(reach, i)
+			}
 		}
 	}
 	for i := 1; i < len(certs); i++ { // a handful: insertion sort, farthest first
@@ -162,22 +163,23 @@ func (d *Driver) candidates(blocks []*block.Block) (certs []*block.Certificate, 
 	if carried != nil {
 		certs, reach = append(certs, carried), append(reach, own)
 	}
-	return certs, reach
+	return certs, reach, carried
 }
 
 // certified imports the part of the range that a certificate proves final and returns its length; 0 if there is no
-// such certificate. A wrong certificate that a peer told us is forgotten; a wrong one inside the range is its fault.
+// such certificate. A wrong certificate that a peer told us is forgotten; a wrong one inside the range is its fault, as
+// is all else that is wrong with the range.
 func (d *Driver) certified(ctx context.Context, blocks []*block.Block, mode Mode) (int, error) {
 	headers := make([]dpos.Header, len(blocks))
 	for i, b := range blocks {
 		headers[i] = dpos.HeaderOf(b.SealedHeader)
 	}
-	certs, reach := d.candidates(blocks)
+	certs, reach, carried := d.candidates(blocks)
 	for i, c := range certs {
 		n := reach[i] + 1
 		err := d.verifyRange(ctx, headers[:n], c, mode)
-		if errors.Is(err, ErrInvalid) && i < len(certs)-1 {
-			d.hints.Remove(c.Target.Hash)
+		if errors.Is(err, errCertificate) && c != carried {
+			d.forgetHint(c)
 			continue
 		}
 		if err != nil {
@@ -191,19 +193,34 @@ func (d *Driver) certified(ctx context.Context, blocks []*block.Block, mode Mode
 	return 0, nil
 }
 
+// errCertificate says that a range fails by the certificate it is checked with; it comes with ErrInvalid.
+var errCertificate = errors.New("certificate of the range")
+
 // verifyRange checks the header rules of a range and the certificates that its mode asks for. The rules make the
 // producer of each slot its Coinbase, by whom linked found every block sealed.
 func (d *Driver) verifyRange(ctx context.Context, headers []dpos.Header, c *block.Certificate, mode Mode) error {
 	var checks []dpos.CertCheck
 	var err error
-	if e := d.do(ctx, true, func(k *core) { checks, err = k.machine.RangeChecks(headers, c) }); e != nil {
+	certificate := false
+	if e := d.do(ctx, true, func(k *core) {
+		if checks, err = k.machine.RangeChecks(headers, c); err != nil {
+			_, other := k.machine.RangeSchedules(headers, c.Target.Hash) // the same checks without the certificate
+			certificate = other == nil
+		}
+	}); e != nil {
 		return e
 	}
-	if err != nil {
-		return translate(err)
+	if err = translate(err); err != nil {
+		if certificate {
+			err = fmt.Errorf("%w: %w", errCertificate, err)
+		}
+		return err
 	}
-	for _, x := range checks {
+	for i, x := range checks {
 		if err := d.verify.certificate(x.Certificate, x.Schedules); err != nil {
+			if i == len(checks)-1 { // c itself; those before it are carried
+				err = fmt.Errorf("%w: %w", errCertificate, err)
+			}
 			return err
 		}
 	}

@@ -1,6 +1,8 @@
 package consensus
 
 import (
+	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -265,7 +267,7 @@ func TestBacklogJoinsWhatWaits(t *testing.T) {
 	var b backlog
 	h := func(i byte) common.Hash { return common.Hash{i} }
 	fin := func(hs ...common.Hash) finalWork {
-		return finalWork{update: block.FinalUpdate{Hashes: hs, Drop: []common.Hash{{0xd, hs[0][0]}}}}
+		return finalWork{update: block.FinalUpdate{Hashes: hs}}
 	}
 	b.addHead(h(1))
 	b.addFinal(fin(h(1)))
@@ -283,9 +285,51 @@ func TestBacklogJoinsWhatWaits(t *testing.T) {
 	require.Len(t, got, 6)
 	require.Equal(t, h(3), got[0].head)
 	require.Equal(t, []common.Hash{h(1), h(2), h(3)}, got[1].fin.update.Hashes)
-	require.Len(t, got[1].fin.update.Drop, 2)
 	require.NotNil(t, got[2].imp)
 	require.Equal(t, h(9), got[3].head)
 	require.NotNil(t, got[4].build, "a slot does not wait for what only readers see")
 	require.Equal(t, h(9), got[5].safe)
+}
+
+// A forged certificate that some peer told of is neither the fault of who sends the blocks, nor does it stay, nor does
+// it push out a genuine one.
+func TestForgedHint(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		blocks, final := l.history(20)
+		fc := l.nodes[0].driver.Status().FC
+		require.Equal(t, blocks[final-1].Hash(), fc.Target.Hash)
+		forge := func(i byte) *block.Certificate {
+			x := *fc
+			x.Aggregate[40] ^= i
+			return &x
+		}
+		m := l.joiner()
+		r, err := m.driver.AddRange(m.ctx, blocks[:final], Certified) // up to what the range itself proves
+		require.NoError(t, err)
+		require.Less(t, r.Applied, uint64(final))
+		rest := blocks[r.Applied:final]
+		few := *fc
+		few.Bitmaps = slices.Clone(fc.Bitmaps)
+		few.Bitmaps[0] = bytes.Repeat([]byte{0}, len(few.Bitmaps[0]))
+		for _, x := range []*block.Certificate{forge(1), &few} {
+			require.ErrorIs(t, m.driver.AddCertificate(x), ErrUnknownParent)
+		}
+		r, err = m.driver.AddRange(m.ctx, rest, Certified)
+		require.NoError(t, err, "the sender is not to blame")
+		require.Equal(t, len(rest), r.Rest)
+		p, _ := m.driver.hints.Peek(fc.Target.Hash)
+		require.Empty(t, p.fc, "what is forged is forgotten")
+
+		require.ErrorIs(t, m.driver.AddCertificate(fc), ErrUnknownParent)
+		for i := range byte(maxHintsOfBlock - 1) {
+			require.ErrorIs(t, m.driver.AddCertificate(forge(i+1)), ErrUnknownParent)
+		}
+		bad := slices.Clone(rest)
+		bad[0] = &block.Block{SealedHeader: bad[0].SealedHeader, Transactions: nil, Senders: nil}
+		_, err = m.driver.AddRange(m.ctx, bad, Certified)
+		require.ErrorIs(t, err, ErrInvalid, "for the range's own faults its sender is")
+		r, err = m.driver.AddRange(m.ctx, rest, Certified)
+		require.NoError(t, err)
+		require.EqualValues(t, final, r.Applied)
+	})
 }
