@@ -72,13 +72,21 @@ func readStat(pid int) (stat, error) {
 	return stat{state: f[0][0], ticks: user + system, started: started}, nil
 }
 
-// Alive reports whether the process we started still runs.
+// Alive reports whether the process we started still runs. A killed one counts until its last thread is gone: only
+// then its files are closed and its locks free.
 func (p Process) Alive() bool {
 	if p.PID == 0 {
 		return false
 	}
 	s, err := readStat(p.PID)
-	return err == nil && s.started == p.Started && s.state != 'Z' && s.state != 'X'
+	if err != nil || s.started != p.Started {
+		return false
+	}
+	if s.state != 'Z' && s.state != 'X' {
+		return true
+	}
+	threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.PID), "task"))
+	return err == nil && len(threads) > 1 // the zombie itself stays until its parent asks
 }
 
 // CPU is the processor time it has used, user and system; 0 if it is gone.

@@ -68,13 +68,13 @@ func killed(err error) bool {
 // down.
 func exported(t *testing.T) (*Network, string) {
 	t.Helper()
-	n := upNetwork(t, func(s *Spec) { s.Slot, s.EpochBlocks = 100*time.Millisecond, 40 })
+	n := upNetwork(t, func(s *Spec) { s.Slot, s.Turn, s.EpochBlocks = 50*time.Millisecond, 4, 40 })
 	r, err := n.Load(t.Context(), LoadOptions{Kind: load.Contract, Rate: 100, Duration: 8 * time.Second, Follow: -1, Drain: patience})
 	require.NoError(t, err)
 	require.Zero(t, r.Missing)
 	blocks := uint64(100)
 	if long() {
-		blocks = 300 // more than the state keeps in memory, so that an import flushes
+		blocks = 800 // so that an import flushes the state to disk twice
 	}
 	finalAbove(t, n, blocks, 0)
 	return n, export(t, n)
@@ -94,40 +94,51 @@ func emptyNode(t *testing.T, n *Network) string {
 func TestImportKilledAtFailpoints(t *testing.T) {
 	n, file := exported(t)
 	names := failpoints(t)
-	hits := make(map[string]int)
-	rounds := []int{1, 3}
+	rounds, least := 2, 20
 	if !long() {
 		names = slices.DeleteFunc(names, func(s string) bool { return !strings.Contains(s, "after") })
-		rounds = rounds[:1]
+		rounds, least = 1, 8
 	}
-	var unreached []string
+	hits := make(map[string]int)
+	var elsewhere []string
 	for _, name := range names {
-		for _, nth := range rounds {
-			dir := emptyNode(t, n) // a fresh one, so that first-time writes are met too
-			env := []string{"BORNODE_CHAIN_FLUSH_BLOCKS=128", fmt.Sprintf("BORNODE_FAILPOINT=%s:%d", name, nth)}
-			out, err := bornode(t, env, "import", "--dir", dir, "--in", file)
-			if err == nil { // not on this path
-				unreached = append(unreached, fmt.Sprint(name, ":", nth))
+		for nth := rounds; nth >= 1 && hits[name] < rounds; nth-- {
+			if !importDies(t, n, file, name, nth) {
 				continue
 			}
-			require.True(t, killed(err), "%s: %v\n%s", name, err, out)
-			hits[name]++
-			out, err = bornode(t, nil, "import", "--dir", dir, "--in", file)
-			require.NoError(t, err, "import after the kill at %s:%d\n%s", name, nth, out)
-			out, err = bornode(t, nil, "fsck", "--dir", dir, "--transactions")
-			require.NoError(t, err, "fsck after the kill at %s:%d\n%s", name, nth, out)
-			again := filepath.Join(t.TempDir(), "again")
-			out, err = bornode(t, nil, "export", "--dir", dir, "--out", again)
-			require.NoError(t, err, out)
-			requireSameFile(t, file, again, "%s:%d", name, nth)
+			if hits[name]++; nth == 1 && hits[name] < rounds { // passed once in an import: again the same
+				require.True(t, importDies(t, n, file, name, nth), name)
+				hits[name]++
+			}
+		}
+		if hits[name] == 0 {
+			elsewhere = append(elsewhere, name)
 		}
 	}
-	t.Logf("killed at %d failpoints, %d on other paths: %v", len(hits), len(unreached), unreached)
-	least := 20
-	if !long() {
-		least = 8
-	}
+	t.Logf("killed %d times at each of %d failpoints; on other paths: %v", rounds, len(hits), elsewhere)
 	require.Greater(t, len(hits), least, "failpoints reached: %v", hits)
+}
+
+// importDies imports a file with an armed failpoint. If that killed it, a second import must complete it to the same
+// chain, and fsck find nothing.
+func importDies(t *testing.T, n *Network, file, name string, nth int) bool {
+	t.Helper()
+	dir := emptyNode(t, n) // a fresh one, so that first-time writes are met too
+	env := []string{"BORNODE_CHAIN_FLUSH_BLOCKS=128", fmt.Sprintf("BORNODE_FAILPOINT=%s:%d", name, nth)}
+	out, err := bornode(t, env, "import", "--dir", dir, "--in", file)
+	if err == nil { // not on this path
+		return false
+	}
+	require.True(t, killed(err), "%s: %v\n%s", name, err, out)
+	out, err = bornode(t, nil, "import", "--dir", dir, "--in", file)
+	require.NoError(t, err, "import after the kill at %s:%d\n%s", name, nth, out)
+	out, err = bornode(t, nil, "fsck", "--dir", dir, "--transactions")
+	require.NoError(t, err, "fsck after the kill at %s:%d\n%s", name, nth, out)
+	again := filepath.Join(t.TempDir(), "again")
+	out, err = bornode(t, nil, "export", "--dir", dir, "--out", again)
+	require.NoError(t, err, out)
+	requireSameFile(t, file, again, "%s:%d", name, nth)
+	return true
 }
 
 func requireSameFile(t *testing.T, a, b string, what string, args ...any) {
@@ -148,13 +159,14 @@ func requireSameFile(t *testing.T, a, b string, what string, args ...any) {
 // agrees with its peers.
 func TestNodeKilledAtFailpoints(t *testing.T) {
 	n := upNetwork(t, func(s *Spec) { s.Slot = 100 * time.Millisecond })
+	// What only a running node passes; the rest is met in imports, switches of branches in TestDeepFork.
 	names := slices.DeleteFunc(failpoints(t), func(s string) bool {
-		for _, rare := range []string{"prune", "replace", "switch", "rollback", "genesis", "import", "segment.create"} { // other tests' paths
-			if strings.Contains(s, rare) {
-				return true
+		for _, live := range []string{"chain/add", "chain/built", "chain/finalize", "chain/close", "consensus-finalize", "consensus-insert", "consensus-produce", "consensus-vote", "meta.commit"} {
+			if strings.Contains(s, live) {
+				return strings.Contains(s, "rewrite") // of a long vote log
 			}
 		}
-		return false
+		return true
 	})
 	if !long() {
 		names = []string{"consensus-votelog-written", "consensus-insert-after", "chain/finalize-before"}
@@ -179,16 +191,19 @@ func TestNodeKilledAtFailpoints(t *testing.T) {
 	}()
 	victim := n.Nodes[3]
 	hits := 0
+	var missed []string
 	for _, name := range names {
 		if n.dies(t, victim, name, 2) {
 			hits++
+		} else {
+			missed = append(missed, name) // on a busy machine it may not come by in time
 		}
 		require.NoError(t, n.Restart(t.Context(), 3), "after the kill at %s", name)
 		until(t, n, 3, "in sync after "+name, func(s Status) bool { return s.Synced })
 	}
 	close(stop)
 	require.NoError(t, <-loaded)
-	require.GreaterOrEqual(t, hits, len(names)*2/3, "of %d names", len(names))
+	require.GreaterOrEqual(t, hits, len(names)*2/3, "of %d names; not passed: %v", len(names), missed)
 	s := until(t, n, 0, "an answer", func(Status) bool { return true })
 	finalAbove(t, n, s.Head, 0, 1, 2, 3)
 	sameChain(t, n, 0, 1, 2, 3)
@@ -197,15 +212,19 @@ func TestNodeKilledAtFailpoints(t *testing.T) {
 	require.NoError(t, err, out)
 }
 
-// dies restarts a node with an armed failpoint and reports whether it was hit within a while. A failpoint of the
+// dies restarts a node with an armed failpoint and reports whether it was hit. A failpoint of the
 // orderly end is met by stopping the node.
 func (n *Network) dies(t *testing.T, x *Node, name string, nth int) bool {
 	t.Helper()
+	closing := strings.Contains(name, "close") // passed once, at the end
+	if closing {
+		nth = 1
+	}
 	require.NoError(t, x.Process.stop(t.Context()))
 	require.NoError(t, n.startNode(x, fmt.Sprintf("BORNODE_FAILPOINT=%s:%d", name, nth)))
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if strings.Contains(name, "close") {
+	if closing {
 		if _, err := n.await(ctx, x, func(Status) bool { return true }); err != nil {
 			return false
 		}
