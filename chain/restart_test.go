@@ -192,7 +192,7 @@ func TestFinalizeExecutesWhatIsMissing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, testAccount(0), from, "trusted senders serve everyone")
 	require.ErrorIs(t, n.Finalize(block.FinalUpdate{Hashes: []common.Hash{{1}}}), ErrUnknownBlock)
-	require.Error(t, n.Finalize(block.FinalUpdate{}))
+	require.NoError(t, n.Finalize(block.FinalUpdate{}), "an update of nothing")
 }
 
 func TestBodyCacheIsBounded(t *testing.T) {

@@ -75,7 +75,7 @@ func (c *core) openLog(mc *dpos.Config) error {
 	if err != nil {
 		return err
 	}
-	c.votes, c.compactAt = l, compactLogBytes
+	c.votes = l
 	records, lost, err := decodePayloads(payloads)
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)

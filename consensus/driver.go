@@ -37,6 +37,7 @@ type Driver struct {
 	suspects suspects
 	ranges   chan struct{} // one range at a time
 	stall    int           // uncertifiedLimit, less in tests
+	compact  int64         // compactLogBytes, less in tests
 	events   finalEvents
 
 	entering struct {
@@ -91,6 +92,7 @@ func Open(cfg Config, deps Deps) (*Driver, error) {
 		hints:    lru.NewCache[common.Hash, hintedPair](maxHints),
 		ranges:   make(chan struct{}, 1),
 		stall:    uncertifiedLimit,
+		compact:  compactLogBytes,
 	}
 	d.entering.m = make(map[common.Hash]chan struct{})
 	if deps.Signer != nil {

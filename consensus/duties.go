@@ -76,7 +76,7 @@ func (c *core) queueTally(t dpos.Tally) {
 
 // compact rewrites a vote log that has grown, without what LIB made pointless.
 func (c *core) compact() error {
-	if c.votes == nil || c.votes.size < c.compactAt {
+	if c.votes == nil || c.votes.size < max(c.d.compact, c.compactAt) {
 		return nil
 	}
 	records := c.machine.Signed()
@@ -91,7 +91,7 @@ func (c *core) compact() error {
 	if err := c.votes.rewrite(payloads); err != nil {
 		return err
 	}
-	c.compactAt = max(compactLogBytes, 2*c.votes.size) // so that a long stall does not rewrite each time
+	c.compactAt = 2 * c.votes.size // so that a long stall does not rewrite each time
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (c *core) move(head common.Hash, f *dpos.Final) error {
 	if imp == nil {
 		c.work.addFinal(c.final(f))
 	}
-	return c.compact()
+	return nil
 }
 
 // final takes over an update of LIB.
@@ -192,7 +192,7 @@ func (c *core) done(ctx context.Context, o outcome) error {
 		if o.took > 0 {
 			c.d.m.rangeRate.Set(float64(len(o.imp.blocks)) / o.took.Seconds())
 		}
-		c.announce(o.imp.fin)
+		return c.announce(o.imp.fin)
 	case o.head != (common.Hash{}):
 		if o.err != nil {
 			return o.err
@@ -202,7 +202,7 @@ func (c *core) done(ctx context.Context, o outcome) error {
 		if o.err != nil {
 			return o.err
 		}
-		c.announce(*o.fin)
+		return c.announce(*o.fin)
 	case o.build != nil:
 		return c.built(o)
 	case len(o.drop) > 0:
@@ -212,9 +212,14 @@ func (c *core) done(ctx context.Context, o outcome) error {
 	return nil
 }
 
-// announce tells subscribers of an update of LIB that the chain has made.
-func (c *core) announce(w finalWork) {
+// announce tells subscribers of an update of LIB that the chain has made. The vote log is compacted when the machine's
+// LIB is the durable one: after a crash the votes above that are needed.
+func (c *core) announce(w finalWork) error {
 	c.d.events.send(FinalEvent{LIB: w.lib, Blocks: len(w.update.Hashes), FC: w.update.FC})
+	if w.lib.Hash != c.machine.LIB().Hash {
+		return nil
+	}
+	return c.compact()
 }
 
 // headSet tells the machine what was executed, and what turned out invalid.

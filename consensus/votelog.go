@@ -55,7 +55,7 @@ type voteLog struct {
 // The marker opens a file made for want of one unless the key is new, and closes a damaged one: it stays there until
 // the driver takes it out, so that a second crash does not make the log look complete.
 func openVoteLog(dir string, account common.Address, genesis common.Hash, marker []byte, newKey bool) (l *voteLog, payloads [][]byte, st logState, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir, syncDir); err != nil {
 		return nil, nil, 0, fmt.Errorf("make directory of the vote log: %w", err)
 	}
 	lock, err := lockFile(filepath.Join(dir, voteLogLock))
@@ -99,6 +99,34 @@ func openVoteLog(dir string, account common.Address, genesis common.Hash, marker
 		}
 	}
 	return l, payloads, st, nil
+}
+
+// makeDir makes a directory and what lacks above it, each durable in its parent: a power cut must not take the log away
+// with its directory, since a producer whose key is new would then sign again at once.
+func makeDir(dir string, sync func(string) error) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	var made []string
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil || filepath.Dir(at) == at {
+			break
+		}
+		made = append(made, at)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if len(made) == 0 { // made by a start that a power cut may have ended before its sync
+		return sync(filepath.Dir(dir))
+	}
+	for i := len(made) - 1; i >= 0; i-- {
+		if err := sync(filepath.Dir(made[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func voteLogHeader(account common.Address, genesis common.Hash) []byte {

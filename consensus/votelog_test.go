@@ -1,10 +1,12 @@
 package consensus
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
@@ -217,4 +219,52 @@ func TestRecordsOnDisk(t *testing.T) {
 	require.ErrorContains(t, err, "newer version")
 	_, _, err = decodePayloads([][]byte{{payloadRecord, 1, 2}})
 	require.Error(t, err)
+}
+
+// Every directory that is made is synced in its parent, the outermost first.
+func TestDirectoryOfTheVoteLogIsDurable(t *testing.T) {
+	base := t.TempDir()
+	var synced []string
+	note := func(dir string) error { synced = append(synced, dir); return syncDir(dir) }
+	dir := filepath.Join(base, "a", "b")
+	require.NoError(t, makeDir(dir, note))
+	require.DirExists(t, dir)
+	require.Equal(t, []string{base, filepath.Join(base, "a")}, synced)
+	synced = nil
+	require.NoError(t, makeDir(dir, note))
+	require.Equal(t, []string{filepath.Join(base, "a")}, synced, "the start before may have ended too early")
+	broken := errors.New("no disk")
+	require.ErrorIs(t, makeDir(filepath.Join(base, "c"), func(string) error { return broken }), broken)
+}
+
+// While the chain makes an update of LIB durable, the votes that it and later ones make pointless stay in the log.
+func TestVoteLogIsCompactedBehindTheDurableLIB(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		m := l.nodes[0]
+		calls, rewrites, early := 0, 0, 0
+		m.start(func(cfg *Config, _ *Deps) {
+			path := filepath.Join(cfg.Dir, voteLogName)
+			var last os.FileInfo
+			m.chain.beforeFinalize = func(block.FinalUpdate) {
+				before := must(os.Stat(path))
+				if last != nil && !os.SameFile(last, before) {
+					rewrites++
+				}
+				if calls++; calls%4 == 0 {
+					time.Sleep(3 * slotTime) // LIB moves on in the machine meanwhile
+				}
+				if last = must(os.Stat(path)); !os.SameFile(before, last) {
+					early++
+				}
+			}
+		})
+		require.NoError(t, m.driver.do(m.ctx, true, func(c *core) { c.d.compact = 1 }))
+		for _, o := range l.nodes[1:] {
+			o.start(nil)
+		}
+		l.slots(60)
+		m.kill()
+		require.NotZero(t, rewrites, "the log was never compacted")
+		require.Zero(t, early, "the log was compacted before LIB was durable")
+	})
 }
