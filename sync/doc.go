@@ -15,8 +15,10 @@
 //
 // Invariants. History is served on lane 2 only, and only by a peer's server goroutines. A live block is relayed after
 // its header was checked and before it is executed. A chunk that a peer failed to deliver is never asked of the same
-// peer again. What was downloaded but not applied is bounded in bytes, and the lowest missing chunk may always be
-// asked for, so the bound cannot dead-lock. Payloads handed to Link.Send are shared between links and never changed.
+// peer again. What was downloaded but not applied is bounded in bytes, whatever the size of the blocks, and
+// the lowest missing chunk is asked for as soon as what is below it is applied, so the bound cannot dead-lock. A peer's
+// position is a claim: one that brings nothing when asked is let go. Nobody is punished for standing on a branch other
+// than another peer's; the final blocks judge both. Payloads handed to Link.Send are shared between links and never changed.
 //
 // It does not decide what is valid (consensus and chain do, behind Driver), keep blocks (Blocks does), choose a
 // provider or move bytes (transport does).
