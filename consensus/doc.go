@@ -20,6 +20,8 @@
 //   - What is not in the vote log is not signed, whatever the machine asks.
 //   - The chain gets heads and updates of LIB in the machine's order, joined while it is busy: a head not yet begun is
 //     replaced, since every later head descends from LIB too.
+//   - What left the tree is deleted behind the heads wanted before, whether or not LIB moves; a block that is on its way
+//     in is not, nor is its parent, and one that is being deleted waits.
 //
 // # What is verified
 //
