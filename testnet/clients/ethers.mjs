@@ -3,7 +3,7 @@ import { Contract, ContractFactory, JsonRpcProvider, Wallet, WebSocketProvider, 
 import { args, expect, once, pause, run, sample } from "./check.mjs";
 
 const { http, ws, key } = args();
-const provider = new JsonRpcProvider(http, undefined, { polling: true, pollingInterval: 200 });
+const provider = new JsonRpcProvider(http, undefined, { polling: true, pollingInterval: 200, cacheTimeout: -1 }); // its cache of 250 ms is older than a block here
 const socket = new WebSocketProvider(ws);
 const wallet = new Wallet(key, provider);
 const to = "0x00000000000000000000000000000000000c11e0";

@@ -5,7 +5,7 @@ import { args, expect, once, run } from "./check.mjs";
 
 const { http, ws, key } = args();
 const abi = (name) => JSON.parse(readFileSync(new URL(`../../contracts/artifacts/${name}.json`, import.meta.url), "utf8")).abi;
-const provider = new JsonRpcProvider(http, undefined, { polling: true, pollingInterval: 200 });
+const provider = new JsonRpcProvider(http, undefined, { polling: true, pollingInterval: 200, cacheTimeout: -1 }); // its cache of 250 ms is older than a block here
 const socket = new WebSocketProvider(ws);
 const wallet = new Wallet(key, provider);
 const signer = new NonceManager(wallet); // a change of branch may take a block back that was seen
