@@ -11,6 +11,8 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/ethereum/go-ethereum/trie"
 	"lukechampine.com/blake3"
+
+	"github.com/bornode/bornode/internal/invariant"
 )
 
 // ErrDecode is wrapped by every error about bytes that are no valid encoding.
@@ -31,11 +33,7 @@ type Record struct {
 
 // Hash is keccak256 of the record's encoding.
 func (r *Record) Hash() common.Hash {
-	b, err := rlp.EncodeToBytes(r)
-	if err != nil {
-		panic(fmt.Sprintf("block: encode record: %v", err)) // our own value; cannot fail
-	}
-	return crypto.Keccak256Hash(b)
+	return crypto.Keccak256Hash(encode(r))
 }
 
 // SealLength is the length of a producer's signature: R, S, V (V is 0 or 1).
@@ -96,9 +94,8 @@ type Block struct {
 // BodyDigest is BLAKE3-256 over the RLP of the transaction list followed by the senders' 20 bytes each.
 func BodyDigest(txs types.Transactions, senders []common.Address) common.Hash {
 	h := blake3.New(32, nil)
-	if err := rlp.Encode(h, txs); err != nil {
-		panic(fmt.Sprintf("block: encode transactions: %v", err)) // decoded or our own; cannot fail
-	}
+	err := rlp.Encode(h, txs)
+	invariant.That(err == nil, "encode transactions, decoded or our own: %v", err)
 	for i := range senders {
 		h.Write(senders[i][:])
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
+
+	"github.com/bornode/bornode/internal/invariant"
 )
 
 // Wire forms. RLP throughout; a missing certificate or schedule is an empty list. Field order is fixed by
@@ -151,9 +153,7 @@ func (b *Block) DecodeRLP(s *rlp.Stream) error {
 // Encode is the value's encoding. It panics on a value that cannot be encoded: ours only.
 func encode(v any) []byte {
 	b, err := rlp.EncodeToBytes(v)
-	if err != nil {
-		panic(fmt.Sprintf("block: encode %T: %v", v, err))
-	}
+	invariant.That(err == nil, "encode %T: %v", v, err)
 	return b
 }
 

@@ -40,7 +40,7 @@ func (d syncDriver) AddRange(ctx context.Context, blocks []*block.Block, mode bl
 		m = consensus.Certified
 	}
 	r, err := d.Driver.AddRange(ctx, blocks, m)
-	return blocksync.RangeResult{Applied: r.Applied, Next: r.Next, Rest: r.Rest}, err
+	return blocksync.RangeResult{Applied: r.Applied, Rest: r.Rest}, err
 }
 
 func (d syncDriver) Status() blocksync.DriverStatus {

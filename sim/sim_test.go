@@ -2,9 +2,6 @@ package sim
 
 import (
 	"os"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,38 +9,6 @@ import (
 )
 
 func long() bool { return os.Getenv("BORNODE_LONG") != "" }
-
-// sweep runs seeds side by side and stops at the first violation.
-func sweep(t *testing.T, from, to uint64, scenario func(seed uint64) *Scenario) []*Result {
-	t.Helper()
-	results := make([]*Result, to-from)
-	var next atomic.Uint64
-	next.Store(from)
-	var bad atomic.Bool
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for !bad.Load() {
-				seed := next.Add(1) - 1
-				if seed >= to {
-					return
-				}
-				r := Run(scenario(seed))
-				results[seed-from] = r
-				if r.Violation != nil {
-					bad.Store(true)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for _, r := range results {
-		if r != nil && r.Violation != nil {
-			t.Fatalf("%v\n%v\nreplay: make sim SEED=%d", r.Scenario, r.Violation, r.Scenario.Seed)
-		}
-	}
-	return results
-}
 
 // Seeds of ten simulated minutes each, none violates anything; a third of them change schedules.
 func TestSeeds(t *testing.T) {
@@ -53,7 +18,11 @@ func TestSeeds(t *testing.T) {
 	}
 	var blocks uint64
 	changed, takeovers, evidence := 0, 0, 0
-	for _, r := range sweep(t, 1, 1+seeds, func(seed uint64) *Scenario { return Random(seed, 10*time.Minute) }) {
+	results, bad := Sweep(t.Context(), 1, seeds, func(seed uint64) *Scenario { return Random(seed, 10*time.Minute) })
+	if bad != nil {
+		t.Fatalf("%v\n%v\nreplay: make sim SEED=%d", bad.Scenario, bad.Violation, bad.Scenario.Seed)
+	}
+	for _, r := range results {
 		blocks += r.Blocks
 		evidence += r.Evidence
 		if r.Scenario.Changes != NoChange {

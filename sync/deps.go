@@ -54,7 +54,6 @@ type DriverStatus struct {
 type RangeResult struct {
 	Applied uint64 // height of the LIB now
 	Rest    int    // trailing blocks that no certificate proves final yet; they were not taken
-	Next    uint64 // where the next range may begin; blocks entered as reversible are below it
 }
 
 // Driver is the consensus driver. All methods may be called concurrently; AddBlock and AddRange may take long, the

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"net"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -120,13 +121,10 @@ func (n *Network) writeConfig(x *Node) error {
 	return config.Write(filepath.Join(x.Dir, config.FileName), c, true)
 }
 
+// hostOf is host and port of a URL of ours.
 func hostOf(url string) string {
-	for i := 0; i+2 < len(url); i++ {
-		if url[i:i+3] == "://" {
-			return url[i+3:]
-		}
-	}
-	return url
+	_, host, _ := strings.Cut(url, "://")
+	return host
 }
 
 func multiaddr(hostPort string) string {

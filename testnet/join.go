@@ -26,7 +26,6 @@ type Join struct {
 // AddOptions of a joining node.
 type AddOptions struct {
 	SyncMode string // full or certified
-	Role     string // observer if empty
 }
 
 // Add admits a new node, starts it and returns when it is in sync.

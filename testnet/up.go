@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/bornode/bornode/testnet/proxy"
 )
@@ -176,14 +175,4 @@ func (n *Network) startNode(x *Node, env ...string) error {
 	}
 	x.Process = p
 	return n.save()
-}
-
-// lastLines are the last lines of a file, for error messages.
-func lastLines(path string, count int) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	return strings.Join(lines[max(0, len(lines)-count):], "\n")
 }

@@ -2,9 +2,6 @@ package main
 
 import (
 	"fmt"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,30 +37,17 @@ func simCommand() *cobra.Command {
 
 // sweep runs seeds on all cores and stops at the first violation.
 func sweep(cmd *cobra.Command, seed, seeds uint64, length time.Duration) error {
-	var next, blocks, done atomic.Uint64
-	var bad atomic.Pointer[sim.Result]
-	next.Store(seed)
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			for bad.Load() == nil && cmd.Context().Err() == nil {
-				s := next.Add(1) - 1
-				if s >= seed+seeds {
-					return
-				}
-				r := sim.Run(sim.Random(s, length))
-				blocks.Add(r.Blocks)
-				done.Add(1)
-				if r.Violation != nil {
-					bad.CompareAndSwap(nil, r)
-				}
-			}
-		})
+	results, bad := sim.Sweep(cmd.Context(), seed, seeds, func(s uint64) *sim.Scenario { return sim.Random(s, length) })
+	if bad != nil {
+		return fmt.Errorf("%v\n%w\nreplay: make sim SEED=%d", bad.Scenario, bad.Violation, bad.Scenario.Seed)
 	}
-	wg.Wait()
-	if r := bad.Load(); r != nil {
-		return fmt.Errorf("%v\n%w\nreplay: make sim SEED=%d", r.Scenario, r.Violation, r.Scenario.Seed)
+	var blocks, done uint64
+	for _, r := range results {
+		if r != nil {
+			done++
+			blocks += r.Blocks
+		}
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d seeds of %s: %d blocks, no violation\n", done.Load(), length, blocks.Load())
+	fmt.Fprintf(cmd.OutOrStdout(), "%d seeds of %s: %d blocks, no violation\n", done, length, blocks)
 	return cmd.Context().Err()
 }

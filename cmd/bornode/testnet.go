@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -163,32 +160,16 @@ func testnetLogs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return tail(cmd.OutOrStdout(), x.LogFile(), lines)
+		text, err := testnet.LastLines(x.LogFile(), lines)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+		return err
 	})
 	cmd.Flags().IntVar(&node, "node", 0, "index of the node")
 	cmd.Flags().IntVar(&lines, "lines", 50, "how many lines")
 	return cmd
-}
-
-func tail(w io.Writer, path string, lines int) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var last []string
-	s := bufio.NewScanner(f)
-	s.Buffer(nil, 1<<20)
-	for s.Scan() {
-		if last = append(last, s.Text()); len(last) > max(lines, 1) {
-			last = last[1:]
-		}
-	}
-	if err := s.Err(); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(w, strings.Join(last, "\n"))
-	return err
 }
 
 func testnetPartition() *cobra.Command {
