@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -60,6 +61,8 @@ var (
 	// ErrSessionLost: the peer came back without memory of this link (restart, or away too long): what was in flight
 	// is lost, and a new Link has been given out in its place.
 	ErrSessionLost = errors.New("transport: session lost")
+	// ErrNoWindow: what carries the link now offers no one-sided reads, or the peer serves nothing that way.
+	ErrNoWindow = errors.New("transport: no window to read from")
 )
 
 // Link is the connection with one authenticated peer. It survives reconnects and provider changes. All methods may
@@ -69,6 +72,8 @@ type Link interface {
 	Peer() PeerID
 	// Provider names what carries the link now ("tcp", "mem", ...); the last one while reconnecting.
 	Provider() string
+	// Path tells what carries the link now, why, and the provider's own counters.
+	Path() Path
 	// Incoming tells whether the peer dialled the connection that started the link.
 	Incoming() bool
 	// Send queues m and keeps the order of calls within a lane. It blocks while the lane's queue is full and returns
@@ -82,6 +87,10 @@ type Link interface {
 	// RecvLane is Recv of one lane only. With one reader per lane instead of Recv, a lane that is read slowly holds
 	// back only itself. A lane has one reader at a time, in either way.
 	RecvLane(ctx context.Context, lane Lane) (Message, error)
+	// ReadWindow reads from an area of the window that the peer serves (see Source), without its processor. It fills
+	// dst or returns fewer bytes only at the area's present end, without an error. ErrNoWindow says that it cannot be
+	// done now: ask by messages instead. Calls may be concurrent. The bytes are the peer's: check them.
+	ReadWindow(ctx context.Context, area uint32, offset int64, dst []byte) (int, error)
 	// Stats is a snapshot of the counters.
 	Stats() Stats
 	// Close ends the link on both sides, after what lane 0 still has queued, and waits for its goroutines. It returns
@@ -90,6 +99,31 @@ type Link interface {
 	// Done is closed when the link has ended; Err then says why (nil before).
 	Done() <-chan struct{}
 	Err() error
+}
+
+// Path describes what carries a link.
+type Path struct {
+	Provider string            // "tcp", "shm", "rdma", "rdma-rxe", "mem"
+	Reason   string            // why this one, in a few words for bor_peers and the log; "" where nothing was chosen
+	Since    time.Time         // when the link went on it
+	Counters map[string]uint64 // the provider's own for this peer (credits, entries, wake-ups, ...); nil: none
+}
+
+// Source is what a node lets its peers read one-sidedly: areas of bytes that only ever grow or are replaced as a whole
+// under a new generation (docs/wire-sync.md). Methods may be called concurrently and must be quick.
+type Source interface {
+	// Open opens an area for reading only. An unknown area gives an error that wraps fs.ErrNotExist.
+	Open(area uint32) (*os.File, error)
+}
+
+// WindowReader is a Provider through which the peer's window can be read; see Link.ReadWindow.
+type WindowReader interface {
+	ReadWindow(ctx context.Context, area uint32, offset int64, dst []byte) (int, error)
+}
+
+// Counted is a Provider with counters of its own.
+type Counted interface {
+	Counters() map[string]uint64
 }
 
 // LaneStats counts one lane of a link since its start.

@@ -20,9 +20,11 @@ var level = map[string]int{
 	"internal/invariant": 0, "internal/bls": 0, "internal/nearest": 0, "internal/failpoint": 0,
 	"internal/telemetry": 0, "internal/tidy": 0,
 	"block": 1, "contracts": 1, "genesis": 1, "consensus/dpos": 1,
-	"transport": 1,
-	"chain":     2, "txpool": 2, "blockstore": 2, "blockstore/faultfs": 2,
+	"transport": 1, "transport/rdma/fabric": 1,
+	"chain": 2, "txpool": 2, "blockstore": 2, "blockstore/faultfs": 2,
 	"transport/conformance": 2, "transport/link": 2, "transport/tcp": 2, "transport/mem": 2,
+	"transport/rdma": 2, "transport/rdma/fabrictest": 2, "transport/rdma/sim": 2, "transport/rdma/shm": 2,
+	"transport/rdma/verbs": 2, "transport/rdma/detect": 2,
 	"consensus": 3, "consensus/signer": 3, "sync": 3, "rpc": 3,
 	"config": 4, "node": 4, "sim": 4, "sim/model": 4,
 	"testnet": 5, "testnet/proxy": 5, "testnet/load": 5, "bench": 5, "cmd/bornode": 5,
@@ -35,6 +37,7 @@ var siblings = map[string][]string{
 	"transport/conformance": {"transport/link"},
 	"transport/tcp":         {"transport/link"},
 	"transport/mem":         {"transport/link"},
+	"transport/rdma/detect": {"transport/link", "transport/rdma"},
 	"blockstore/faultfs":    {"blockstore"},
 	"consensus":             {"consensus/signer"},
 	"node":                  {"config"},
@@ -43,12 +46,16 @@ var siblings = map[string][]string{
 	"cmd/bornode":           {"testnet", "testnet/load", "testnet/proxy", "bench"},
 }
 
+// providers is everything below the transport interface.
+var providers = []string{"transport/tcp", "transport/mem", "transport/link", "transport/rdma", "transport/rdma/fabric",
+	"transport/rdma/sim", "transport/rdma/shm", "transport/rdma/verbs", "transport/rdma/detect"}
+
 // forbidden are imports that their level would allow: the upper parts know the transport interface, never a
 // provider, and no storage package but through interfaces of their own.
 var forbidden = map[string][]string{
-	"consensus": {"transport/tcp", "transport/mem", "transport/link", "blockstore"},
-	"sync":      {"transport/tcp", "transport/mem", "transport/link", "blockstore", "chain"},
-	"rpc":       {"transport/tcp", "transport/mem", "transport/link", "blockstore"},
+	"consensus": append([]string{"blockstore"}, providers...),
+	"sync":      append([]string{"blockstore", "chain"}, providers...),
+	"rpc":       append([]string{"blockstore"}, providers...),
 	"chain":     {"transport", "blockstore"},
 	"txpool":    {"transport"},
 }

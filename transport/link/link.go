@@ -48,6 +48,7 @@ type Link struct {
 	pipe      *pipe
 	last      *pipe  // the newest that was attached; its goroutines may outlive pipe
 	provider  string // name of the current or last pipe
+	path      transport.Path
 	suspended time.Time
 	closing   bool
 	reason    string
@@ -302,4 +303,34 @@ func (l *Link) end(err error) {
 		p.shut()
 	}
 	l.owner.linkEnded(l)
+}
+
+// Path implements transport.Link.
+func (l *Link) Path() transport.Path {
+	l.mu.Lock()
+	p := l.path
+	p.Provider = l.provider
+	var pr transport.Provider
+	if l.pipe != nil {
+		pr = l.pipe.provider
+	}
+	l.mu.Unlock()
+	if c, ok := pr.(transport.Counted); ok {
+		p.Counters = c.Counters()
+	}
+	return p
+}
+
+// ReadWindow implements transport.Link.
+func (l *Link) ReadWindow(ctx context.Context, area uint32, offset int64, dst []byte) (int, error) {
+	l.mu.Lock()
+	var pr transport.Provider
+	if l.pipe != nil {
+		pr = l.pipe.provider
+	}
+	l.mu.Unlock()
+	if w, ok := pr.(transport.WindowReader); ok {
+		return w.ReadWindow(ctx, area, offset, dst)
+	}
+	return 0, transport.ErrNoWindow
 }

@@ -125,6 +125,7 @@ func (l *Link) attach(pr transport.Provider) error {
 		return fmt.Errorf("%w while it was connecting", transport.ErrClosed)
 	}
 	l.pipe, l.last, l.provider = p, p, pr.Name()
+	l.path.Since = time.Now()
 	l.suspended = time.Time{}
 	l.stats.LastReceived = time.Now()
 	l.ackDue, l.pingDue, l.pongDue = true, false, false
