@@ -38,38 +38,39 @@ tidy() {
 trap tidy EXIT
 trap 'exit 130' INT TERM
 
-# stage fills $run_dir/root with what a part needs beside the guest: package $1 ("-": none), command $2.
+# stage makes $run_dir/initrd: the guest and what a part needs beside it: package $1 ("-": none), command $2.
 stage() {
   local package=$1 root=$run_dir/root file
-  mkdir -p "$root/lab/work" "$root/lab/lib" "$root/lab/bin"
+  mkdir -p "$root/lab/work" "$root/lab/bin"
   cp -r scripts/rdmalab "$root/lab/scripts"
   if [ "$package" != - ]; then
-    go test -c -tags rdmalab -o "$root/lab/bin/test" "$package"
-    [ -x "$root/lab/bin/test" ] || { echo "rdma-lab: $package has no tests" >&2; return 1; }
+    go vet -tags rdmalab "$package" && go test -c -tags rdmalab -o "$root/lab/bin/test" "$package" || return 1
+    [ -x "$root/lab/bin/test" ] || { echo "rdma-lab: $package has no tests"; return 1; }
     if [ -d "$package/testdata" ]; then cp -r "$package/testdata" "$root/lab/work/"; fi
   fi
-  case "$2" in *'$BORNODE'*) go build -trimpath -o "$root/lab/bin/bornode" ./cmd/bornode ;; esac
-  for file in ${BORNODE_LAB_PACK:-}; do install -m 755 "$file" "$root/lab/bin/"; done
+  case "$2" in *BORNODE*) go build -trimpath -o "$root/lab/bin/bornode" ./cmd/bornode || return 1 ;; esac
+  for file in ${BORNODE_LAB_PACK:-}; do install -m 755 "$file" "$root/lab/bin/" || return 1; done
   copy_libraries "$root" "$root"/lab/bin/*
-  printf '%s\n' 'export T=/lab/bin/test BORNODE=/lab/bin/bornode' 'cd /lab/work' "$2" >"$root/lab/run"
+  printf '%s\n' 'T=/lab/bin/test BORNODE=/lab/bin/bornode' 'cd /lab/work' "$2" >"$root/lab/run"
   pack "$root" "$run_dir/part.cpio"
   cat "$lab/guest/base.cpio" "$run_dir/part.cpio" >"$run_dir/initrd"
   rm -r "$root" "$run_dir/part.cpio"
 }
 
 # boot runs the staged guest with $1 MiB for at most $2 seconds, its console in $3; returns the status of the command,
-# 124 when the time was over, 126 when the guest died.
+# 124 when the time was over, 125 when the guest's set-up failed, 126 when the guest died.
 boot() {
-  local status=0 max=$((1 << 31))
-  [ "$(stat -c %s "$run_dir/initrd")" -lt $max ] || { echo "rdma-lab: the initramfs is too large" >&2; return 1; }
+  local status=0
   timeout --foreground -k 5 "$2" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "$1" \
     -kernel "$lab/guest/vmlinuz" -initrd "$run_dir/initrd" \
     -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off idle=poll hugepages=8" \
     -device isa-debug-exit,iobase=0xf4,iosize=0x04 \
-    -nic none -nodefaults -serial stdio -display none -no-reboot </dev/null >"$3" 2>&1 &
+    -nic none -nodefaults -serial stdio -display none -no-reboot </dev/null >>"$3" 2>&1 &
   guest_pid=$!
+  [ -z "${follow:-}" ] || tail -n +1 -f --pid="$guest_pid" "$3" &
   wait "$guest_pid" || status=$?
   guest_pid=
+  wait # for tail
   sed -i 's/\r//g' "$3"
   case $status in
     124 | 137) return 124 ;;
@@ -83,6 +84,7 @@ judge() {
   passed=$(grep -cE '^--- PASS' "$log" || true)
   case $status in
     0) ;;
+    123) reason="it could not be built" ;;
     124) reason="not finished in time" ;;
     125) reason="the guest's set-up failed" ;;
     126) reason="the guest died" ;;
@@ -100,16 +102,18 @@ judge() {
   return 1
 }
 
-# run_guest runs one command: name, package, memory, seconds, command.
+# run_guest runs one command: name, package, memory, seconds, command. Its status is that of boot, or 123 if what it
+# needs could not be built. The log is $lab/<name>.log.
 run_guest() {
-  local name=$1 package=$2 memory=${BORNODE_LAB_MEMORY:-$3} limit=${BORNODE_LAB_SECONDS:-$4} status=0 start
+  local log=$lab/$1.log package=$2 memory=${BORNODE_LAB_MEMORY:-$3} limit=${BORNODE_LAB_SECONDS:-$4} status=0 start=$SECONDS
+  : >"$log"
   run_dir=$(mktemp -d "$lab/run.XXXXXX")
-  if ! stage "$package" "$5"; then
-    echo "FAIL rdma-lab/$name: it could not be built"
-    return 1
+  if stage "$package" "$5" >>"$log" 2>&1; then
+    start=$SECONDS
+    boot "$memory" "$limit" "$log" || status=$?
+  else
+    status=123
   fi
-  start=$SECONDS
-  boot "$memory" "$limit" "$lab/$name.log" || status=$?
   rm -rf "$run_dir"
   run_dir=
   guest_seconds=$((SECONDS - start))
@@ -141,10 +145,14 @@ run_parts() {
 
 # one runs a single command and shows its output: package, command.
 one() {
-  local status=0
+  local follow=1 status=0
   guest
   run_guest shell "$1" 1024 600 "$2" || status=$?
-  cat "$lab/shell.log"
+  case $status in
+    123) cat "$lab/shell.log" ;;
+    124) echo "rdma-lab: not finished in time" ;;
+    126) echo "rdma-lab: the guest died" ;;
+  esac
   exit $status
 }
 

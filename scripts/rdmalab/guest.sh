@@ -83,15 +83,13 @@ unpack_kernel() {
   rm -r "$1/deb"
 }
 
-# copy_libraries copies the shared libraries that the programs $2... load into $1/lab/lib, and the loader to its place.
+# copy_libraries copies the shared libraries that the programs $2... load to their own places under $1. What is there
+# already, or in the guest (libc, libibverbs), is the same file.
 copy_libraries() {
   local root=$1 library
   shift
   { ldd "$@" 2>/dev/null || true; } | sed -nE 's/^\t(.*=> )?(\/[^ ]+) .*/\2/p' | sort -u | while read -r library; do
-    case "$library" in
-      */ld-linux*) install -D -m 755 "$library" "$root$library" ;;
-      *) install -D -m 755 "$library" "$root/lab/lib/${library##*/}" ;;
-    esac
+    install -D -m 755 "$library" "$root$library"
   done
 }
 
@@ -114,7 +112,7 @@ copy_modules() {
 make_guest() {
   local work=$lab/work root=$lab/work/root provider
   rm -rf "$work"
-  mkdir -p "$work/kernel" "$root"/{bin,sbin,etc/libibverbs.d,usr/bin,lab/lib,lib,dev}
+  mkdir -p "$work/kernel" "$root"/{bin,sbin,etc/libibverbs.d,usr/bin,lib,dev}
   unpack_kernel "$work/kernel"
   copy_modules "$work/kernel" "$root"
   provider=$(dpkg-query -L ibverbs-providers | grep -E '/librxe-rdmav[0-9]+\.so$')
