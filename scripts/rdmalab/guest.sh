@@ -4,8 +4,9 @@
 # What the host needs, and what the guest is made of.
 lab_packages=(qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 libibverbs1 libibverbs-dev ibverbs-providers ibverbs-utils)
 lab_tools=(qemu-system-x86_64 busybox cpio depmod modprobe xz rdma ibv_devinfo)
-# crc32 first: without it rxe refuses its interface.
-lab_modules=(crc32_generic crc32c_generic dummy ib_uverbs rdma_rxe)
+# The checksums first: without crc32 rxe refuses its interface; newer kernels have them built in.
+lab_checksums=(crc32_generic crc32c_generic)
+lab_modules=(dummy ib_uverbs rdma_rxe)
 lab_programs=(/usr/bin/ibv_devinfo /usr/bin/ibv_rc_pingpong /usr/bin/ibv_srq_pingpong)
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
@@ -57,8 +58,8 @@ install_packages() {
 
 # kernel_package names the stock kernel's package; the cloud flavour lacks the modules.
 kernel_package() {
-  apt-cache depends --important linux-image-amd64 2>/dev/null |
-    sed -nE 's/^ +Depends: (linux-image-[0-9][^ ]*)$/\1/p' | grep -v cloud | head -n 1
+  { apt-cache depends --important linux-image-amd64 2>/dev/null || true; } |
+    sed -nE '/cloud/d;s/^ +Depends: (linux-image-[0-9][^ ]*)$/\1/p' | sed -n 1p
 }
 
 # unpack_kernel leaves boot/ and lib/modules/ of the stock kernel in folder $1. It is never installed.
@@ -95,18 +96,22 @@ copy_libraries() {
 
 # copy_modules copies the modules with all they depend on, uncompressed, from the unpacked kernel $1 to $2.
 copy_modules() {
-  local from=$1 to=$2 version file
+  local from=$1 to=$2 version module file
   version=$(ls "$from/lib/modules")
   depmod -b "$from" "$version"
-  for module in "${lab_modules[@]}"; do
-    modprobe -d "$from" -S "$version" --show-depends "$module" || missing "the module $module in the kernel $version"
+  : >"$to/etc/lab-modules"
+  for module in "${lab_checksums[@]}" "${lab_modules[@]}"; do
+    if modprobe -d "$from" -S "$version" --show-depends "$module"; then
+      echo "$module" >>"$to/etc/lab-modules"
+    elif [[ " ${lab_modules[*]} " = *" $module "* ]]; then
+      exit 1
+    fi
   done | sed -nE 's/^insmod ([^ ]+).*$/\1/p' | sort -u | while read -r file; do
     install -D -m 644 "$file" "$to/lib/modules/$version/${file#*"/modules/$version/"}"
   done
   find "$to/lib/modules" -name '*.xz' -exec xz -d {} +
   cp "$from/lib/modules/$version"/modules.{builtin,builtin.modinfo,order} "$to/lib/modules/$version/"
   depmod -b "$to" "$version"
-  printf '%s\n' "${lab_modules[@]}" >"$to/etc/lab-modules"
 }
 
 make_guest() {
@@ -157,7 +162,10 @@ guest() {
   if ! guest_is_current; then
     echo "rdma-lab: making the guest"
     rm -f "$lab/guest/stamp"
+    set -E
+    trap 'echo "rdma-lab: cannot make the guest: $BASH_COMMAND failed (${BASH_SOURCE[0]}:$LINENO)" >&2' ERR
     make_guest
+    trap - ERR
     recipe >"$lab/guest/recipe"
     (cd "$lab/guest" && sha256sum vmlinuz base.cpio kernel recipe >stamp)
     echo "rdma-lab: made the guest with $(cat "$lab/guest/kernel"), $(du -h "$lab/guest/base.cpio" | cut -f1) in the initramfs"
