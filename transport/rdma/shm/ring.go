@@ -141,11 +141,6 @@ type rxRing struct {
 	retry bool   // the sender's requests wait for receive entries
 }
 
-// ready reports whether the next slot is published.
-func (r *rxRing) ready() bool {
-	return r.pos < r.end && uint16(r.slots[r.pos&r.mask].word.Load()) == r.lap(r.pos)
-}
-
 // published gives the position after the last slot that is published now.
 func (r *rxRing) published() uint64 {
 	pos := r.pos
