@@ -81,7 +81,7 @@ func Open(cfg Config, log *zap.Logger) (*Device, error) {
 
 // hugeWorks tries whether the kernel grants huge pages for shared memory.
 func hugeWorks(d *Device) bool {
-	f, err := newMemfd(hugePage, 0)
+	f, err := newMemfd(hugePage)
 	if err != nil {
 		return false
 	}

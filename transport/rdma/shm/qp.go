@@ -131,6 +131,9 @@ func (q *QP) Connect(ctx context.Context, remote []byte, lead bool) error {
 		err = q.start()
 	}
 	if err != nil {
+		if cause := ctx.Err(); cause != nil {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
 		q.breakOnce(err) // if it was broken before, err is but what follows from that
 		q.cq.seal(q)
 		return fmt.Errorf("connect: %w", q.notReady())
@@ -165,6 +168,7 @@ func (q *QP) start() error {
 		return q.notReady()
 	}
 	q.workers.Go(q.read)
+	q.cq.kick() // what the peer published before add has woken nobody
 	return nil
 }
 
@@ -178,6 +182,7 @@ func (q *QP) dial(ctx context.Context, peer info) error {
 		return err
 	}
 	stop := conn.endWith(ctx)
+	defer stop()
 	if err := q.greet(conn, peer); err != nil {
 		return err
 	}
@@ -211,6 +216,7 @@ func (q *QP) accept(ctx context.Context, peer info) error {
 		return err
 	}
 	stop := o.conn.endWith(ctx)
+	defer stop()
 	if o.hello.qp != peer.qp {
 		o.close()
 		return fmt.Errorf("%w: queue pair %d dialled instead of %d", fabric.ErrPeer, o.hello.qp, peer.qp)

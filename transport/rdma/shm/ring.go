@@ -80,7 +80,7 @@ type txRing struct {
 
 // newTxRing makes the memory of a ring. The file goes to the peer and is closed by the caller.
 func newTxRing(depth int) (txRing, *os.File, error) {
-	f, err := newMemfd(ringBytes(depth), 0)
+	f, err := newMemfd(ringBytes(depth))
 	if err != nil {
 		return txRing{}, nil, err
 	}
