@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bornode/bornode/bench"
+	"github.com/bornode/bornode/bench/figures"
 )
 
 func benchCommand() *cobra.Command {
@@ -17,7 +18,7 @@ func benchCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "bench", Short: "Measure imports and networks on this machine"}
 	add := func(use, short string, measure func(*cobra.Command, *bench.Report) error) {
 		cmd.AddCommand(&cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-			r := &bench.Report{Machine: bench.Machine()}
+			r := &bench.Report{Machine: figures.Machine()}
 			if err := measure(c, r); err != nil {
 				return err
 			}
