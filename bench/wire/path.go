@@ -68,7 +68,11 @@ func newCarrier(p Path) (carrier, error) {
 	case p.Provider == libp2pTCP && p.Level == LinkUp && p.Wait == Slept:
 		return new(hosts), nil
 	}
-	return nil, fmt.Errorf("there is no path %s", p)
+	c, err := newChannels(p)
+	if err != nil {
+		return nil, fmt.Errorf("there is no path %s: %w", p, err)
+	}
+	return c, nil
 }
 
 // Provider names beside those of package rdma.
@@ -84,5 +88,6 @@ func Paths() (paths []Path, missing []string) {
 		{rawTCP, Socket, Slept},
 		{libp2pTCP, LinkUp, Slept},
 	}
-	return paths, nil
+	fast, missing := fastPaths()
+	return append(paths, fast...), missing
 }

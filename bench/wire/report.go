@@ -36,14 +36,20 @@ func tables() []table {
 	}
 	cost := table{title: "messages of 1 KiB from many peers at once: CPU us per message, both processes"}
 	rate := table{title: "the same: million messages per second, all peers together"}
+	memory := table{title: "registered memory of the receiver, MiB"}
 	for _, n := range peerCounts {
 		name := decimal(n) + " peers"
+		if n == 1 {
+			name = "1 peer"
+		}
+		memory.columns = append(memory.columns, column{name, PeerMemory(n), 1.0 / (1 << 20)})
 		cost.columns = append(cost.columns, us(name, PeerCost(n)))
 		rate.columns = append(rate.columns, column{name, PeerRate(n), 1e-6})
 	}
-	return append(out, cost, rate)
+	return append(out, cost, rate, memory)
 }
 
+// has tells whether a path belongs into a table: the idle round trip alone makes no row of the busy ones.
 func (r *Report) has(p Path, columns []column) bool {
 	for _, c := range columns {
 		if c.measure != RoundTripP99 && r.Get(p, c.measure).Measured() {
@@ -171,16 +177,14 @@ func (r *Report) WriteSVG(w io.Writer) error {
 			b.Series = append(b.Series, c.name)
 		}
 		for _, p := range r.Paths {
-			var row []figures.Spread
-			measured := false
-			for _, c := range series {
-				v := r.Get(p, c.measure).Scale(c.scale)
-				measured = measured || v.Measured()
-				row = append(row, v)
+			if !r.has(p, series) {
+				continue
 			}
-			if measured {
-				b.Groups, b.Values = append(b.Groups, p.String()), append(b.Values, row)
+			row := make([]figures.Spread, len(series))
+			for i, c := range series {
+				row[i] = r.Get(p, c.measure).Scale(c.scale)
 			}
+			b.Groups, b.Values = append(b.Groups, p.String()), append(b.Values, row)
 		}
 		return b
 	}

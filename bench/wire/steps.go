@@ -40,11 +40,12 @@ const (
 	BusyGBps     = "lane2_busy_gb_per_s"
 )
 
-// Rate, Bandwidth, CPUPerGB, PeerRate and PeerCost are the keys of figures that depend on a size or number.
+// Rate, Bandwidth, CPUPerGB, PeerRate, PeerMemory and PeerCost are the keys of figures that depend on a size or number.
 func Rate(size string, batch int) string { return "messages_per_s_" + size + times(batch) }
 func Bandwidth(size string) string       { return "gb_per_s_" + size }
 func CPUPerGB(size string) string        { return "cpu_s_per_gb_" + size }
 func PeerRate(peers int) string          { return "messages_per_s_1KiB_peers_" + decimal(peers) }
+func PeerMemory(peers int) string         { return "registered_bytes_peers_" + decimal(peers) }
 func PeerCost(peers int) string          { return "cpu_us_per_message_1KiB_peers_" + decimal(peers) }
 
 func times(batch int) string {
@@ -175,7 +176,11 @@ func fromPeers(n int) func(*session, time.Duration) (map[string]float64, error) 
 			return nil, err
 		}
 		messages := float64(m.far.Messages)
-		return map[string]float64{PeerRate(n): messages / m.wall.Seconds(), PeerCost(n): m.cpu.Seconds() * 1e6 / messages}, nil
+		f := map[string]float64{PeerRate(n): messages / m.wall.Seconds(), PeerCost(n): m.cpu.Seconds() * 1e6 / messages}
+		if c, ok := s.carrier.(interface{ memory() int64 }); ok {
+			f[PeerMemory(n)] = float64(c.memory())
+		}
+		return f, nil
 	}
 }
 
