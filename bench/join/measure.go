@@ -186,19 +186,19 @@ func (w *what) result() Result {
 		}
 		return figures.Of(x)
 	}
-	percent := func(cpu time.Duration, s *sampled) float64 { return 100 * float64(cpu) / float64(s.wall) }
-	r.Seconds = of(func(s *sampled) float64 { return s.wall.Seconds() })
-	r.MBPerSecond = of(func(s *sampled) float64 { return float64(w.history.Bytes) / 1e6 / s.wall.Seconds() })
-	r.JoinerCPU = of(func(s *sampled) float64 { return s.joiner.Seconds() })
-	r.ServerCPU = of(func(s *sampled) float64 { return s.server.Seconds() })
-	r.BothCPU = of(func(s *sampled) float64 { return (s.joiner + s.server).Seconds() })
-	r.JoinerMean = of(func(s *sampled) float64 { return percent(s.joiner, s) })
-	r.ServerMean = of(func(s *sampled) float64 { return percent(s.server, s) })
-	r.JoinerPeak = of(func(s *sampled) float64 { return peak(s.series.Seconds, s.series.Joiner) })
-	r.ServerPeak = of(func(s *sampled) float64 { return peak(s.series.Seconds, s.series.Server) })
-	byTime := slices.SortedFunc(slices.Values(w.runs), func(a, b *sampled) int { return int(a.wall - b.wall) })
+	use := func(f func(*sampled) (joiner, server float64)) (joiner, server figures.Spread) {
+		return of(func(s *sampled) float64 { j, _ := f(s); return j }), of(func(s *sampled) float64 { _, v := f(s); return v })
+	}
+	r.Seconds = of(func(s *sampled) float64 { return s.total().at.Seconds() })
+	r.MBPerSecond = of(func(s *sampled) float64 { return float64(w.history.Bytes) / 1e6 / s.total().at.Seconds() })
+	r.JoinerCPU = of(func(s *sampled) float64 { return s.total().joiner.Seconds() })
+	r.ServerCPU = of(func(s *sampled) float64 { return s.total().server.Seconds() })
+	r.BothCPU = of(func(s *sampled) float64 { return (s.total().joiner + s.total().server).Seconds() })
+	r.JoinerMean, r.ServerMean = use(func(s *sampled) (float64, float64) { return mean(reading{}, s.total()) })
+	r.JoinerPeak, r.ServerPeak = use((*sampled).peak)
+	byTime := slices.SortedFunc(slices.Values(w.runs), func(a, b *sampled) int { return int(a.total().at - b.total().at) })
 	if len(byTime) > 0 {
-		r.Series = byTime[len(byTime)/2].series
+		r.Series = byTime[len(byTime)/2].series()
 	}
 	return r
 }

@@ -18,6 +18,13 @@ func (r *Result) title() string {
 	return t + "whole join, " + r.Mode
 }
 
+func (r *Result) short() string {
+	if r.Phase == TransferOnly {
+		return "transfer"
+	}
+	return "join " + r.Mode
+}
+
 // groups are the results by title, in their order; the first of a group is the one to compare with.
 func (r *Report) groups() (out [][]*Result) {
 	for i := range r.Results {
@@ -73,12 +80,13 @@ func (r *Report) WriteSVG(w io.Writer) error {
 	var panels []figures.Panel
 	for _, g := range r.groups() {
 		use := figures.Lines{Title: g[0].title() + ": processor use over time", XUnit: "seconds", YUnit: "% of one core"}
-		for _, x := range g {
-			name := x.title() + ", " + x.Route
+		for i, x := range g {
+			name := fmt.Sprintf("%s, %s, %s", x.History, x.short(), x.Route)
 			seconds.Groups, seconds.Values = append(seconds.Groups, name), append(seconds.Values, []figures.Spread{x.Seconds})
 			cpu.Groups, cpu.Values = append(cpu.Groups, name), append(cpu.Values, []figures.Spread{x.JoinerCPU, x.ServerCPU})
 			at, joiner, server := x.Series.coarse()
-			use.Lines = append(use.Lines, figures.Line{Name: "joiner, " + x.Route, X: at, Y: joiner}, figures.Line{Name: "server, " + x.Route, X: at, Y: server})
+			use.Lines = append(use.Lines, figures.Line{Name: "joiner, " + x.Route, X: at, Y: joiner, Colour: i},
+				figures.Line{Name: "server, " + x.Route, X: at, Y: server, Colour: i, Dashed: true})
 		}
 		panels = append(panels, use)
 	}

@@ -1,14 +1,10 @@
 package join
 
 import (
-	"errors"
 	"time"
 )
 
-const (
-	sampleEvery = 100 * time.Millisecond
-	peakWindow  = 10 // samples: a second
-)
+const sampleEvery = 100 * time.Millisecond
 
 // Series is processor time over a run, in percent of one core, for each sample's interval.
 type Series struct {
@@ -17,106 +13,117 @@ type Series struct {
 	Server  []float64 `json:"server"`
 }
 
-// sampled is what the sampler saw of a run.
-type sampled struct {
-	series         Series
-	wall           time.Duration
-	joiner, server time.Duration // processor time
+// reading is the processor time that both processes have used by a moment.
+type reading struct {
+	at             time.Duration // since the first one
+	joiner, server time.Duration
+}
+
+// sampled is what the sampler saw of a run: the first reading is zero, the last one is that of its end.
+type sampled struct{ readings []reading }
+
+func (s *sampled) total() reading { return s.readings[len(s.readings)-1] }
+
+// mean is the use between two readings, in percent of one core.
+func mean(a, b reading) (joiner, server float64) {
+	d := float64(b.at - a.at)
+	return 100 * float64(b.joiner-a.joiner) / d, 100 * float64(b.server-a.server) / d
+}
+
+func (s *sampled) series() (x Series) {
+	for i := 1; i < len(s.readings); i++ {
+		j, v := mean(s.readings[i-1], s.readings[i])
+		x.Seconds = append(x.Seconds, s.readings[i].at.Seconds())
+		x.Joiner, x.Server = append(x.Joiner, j), append(x.Server, v)
+	}
+	return x
+}
+
+// peak is the highest use over a second, or over the whole of a shorter run.
+func (s *sampled) peak() (joiner, server float64) {
+	if s.total().at <= time.Second {
+		return mean(reading{}, s.total())
+	}
+	from := 0
+	for i, r := range s.readings {
+		for r.at-s.readings[from+1].at >= time.Second {
+			from++
+		}
+		if from+1 > i || r.at-s.readings[from].at < time.Second {
+			continue
+		}
+		j, v := mean(s.readings[from], s.readings[i])
+		joiner, server = max(joiner, j), max(server, v)
+	}
+	return joiner, server
 }
 
 // sampler reads the processor time of two processes until it is stopped.
 type sampler struct {
 	joiner, server *process
 	begun          time.Time
-	at             [2]time.Duration // last reading
-	from           [2]time.Duration // first reading
-	last           time.Time
+	zero           reading
 	out            sampled
 	stop           chan struct{}
 	done           chan error
 }
 
-func (s *sampler) read() (at [2]time.Duration, err error) {
-	j, err := s.joiner.cpu()
-	if err != nil {
-		return at, err
+// read takes a reading of the processes since they began.
+func (s *sampler) read() (r reading, err error) {
+	if r.joiner, err = s.joiner.cpu(); err != nil {
+		return r, err
 	}
-	v, err := s.server.cpu()
-	return [2]time.Duration{j, v}, err
+	r.server, err = s.server.cpu()
+	return r, err
 }
 
-func startSampler(joiner, server *process) (*sampler, error) {
-	s := &sampler{joiner: joiner, server: server, stop: make(chan struct{}), done: make(chan error, 1)}
-	var err error
-	if s.from, err = s.read(); err != nil {
+func startSampler(joiner, server *process) (s *sampler, err error) {
+	s = &sampler{joiner: joiner, server: server, stop: make(chan struct{}), done: make(chan error, 1)}
+	if s.zero, err = s.read(); err != nil {
 		return nil, err
 	}
-	s.at, s.begun = s.from, time.Now()
-	s.last = s.begun
-	go func() {
-		t := time.NewTicker(sampleEvery)
-		defer t.Stop()
-		for {
-			select {
-			case <-s.stop:
-				s.done <- nil
-				return
-			case <-t.C:
-				if err := s.sample(); err != nil {
-					s.done <- err
-					return
-				}
-			}
-		}
-	}()
+	s.begun = time.Now()
+	s.out.readings = []reading{{}}
+	go func() { s.done <- s.run() }()
 	return s, nil
 }
 
-func (s *sampler) sample() error {
-	at, err := s.read()
+func (s *sampler) run() error {
+	t := time.NewTicker(sampleEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return nil
+		case <-t.C:
+			if err := s.sample(time.Since(s.begun)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (s *sampler) sample(at time.Duration) error {
+	r, err := s.read()
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	percent := func(i int) float64 { return 100 * float64(at[i]-s.at[i]) / float64(now.Sub(s.last)) }
-	x := &s.out.series
-	x.Seconds = append(x.Seconds, now.Sub(s.begun).Seconds())
-	x.Joiner, x.Server = append(x.Joiner, percent(0)), append(x.Server, percent(1))
-	s.at, s.last = at, now
+	s.out.readings = append(s.out.readings, reading{at, r.joiner - s.zero.joiner, r.server - s.zero.server})
 	return nil
 }
 
-// end takes the last readings. Call it right after what is measured has ended.
+// end takes the last reading; one shortly before it gives way. Call it right after what is measured has ended.
 func (s *sampler) end() (*sampled, error) {
-	wall := time.Since(s.begun)
+	at := time.Since(s.begun)
 	close(s.stop)
-	if err := errors.Join(<-s.done, s.sample()); err != nil {
+	if err := <-s.done; err != nil {
 		return nil, err
 	}
-	s.out.wall = wall
-	s.out.joiner, s.out.server = s.at[0]-s.from[0], s.at[1]-s.from[1]
+	if last := len(s.out.readings) - 1; last > 0 && at-s.out.readings[last].at < sampleEvery/2 {
+		s.out.readings = s.out.readings[:last]
+	}
+	if err := s.sample(at); err != nil {
+		return nil, err
+	}
 	return &s.out, nil
-}
-
-// peak is the highest mean over a second, or over the whole of a shorter run; in percent.
-func peak(seconds, percent []float64) float64 {
-	used := make([]float64, len(seconds)+1) // since the beginning, in seconds of a core
-	from := 0.0
-	for i, at := range seconds {
-		used[i+1] = used[i] + percent[i]/100*(at-from)
-		from = at
-	}
-	high := 0.0
-	for i := range seconds {
-		first := max(0, i+1-peakWindow)
-		begin := 0.0
-		if first > 0 {
-			begin = seconds[first-1]
-		}
-		if i+1 < peakWindow && i+1 < len(seconds) {
-			continue // not a whole second yet, and the run is longer
-		}
-		high = max(high, 100*(used[i+1]-used[first])/(seconds[i]-begin))
-	}
-	return high
 }
