@@ -52,7 +52,7 @@ func simPair(t testing.TB, seed uint64, f sim.Faults, cfg Config) (a, b *Device,
 
 func openSHM(t testing.TB) fabric.Device {
 	t.Helper()
-	fd, err := shm.Open(shm.DefaultConfig(), nil)
+	fd, err := shm.Open(shm.DefaultConfig(), zap.NewNop())
 	require.NoError(t, err)
 	return fd
 }
