@@ -120,7 +120,7 @@ func (d *Device) start(reg prometheus.Registerer) (err error) {
 	if d.cq, err = d.fd.NewCQ(d.size.cq); err != nil {
 		return err
 	}
-	if d.srq, err = d.fd.NewSRQ(d.size.receive + d.size.spare); err != nil {
+	if d.srq, err = d.fd.NewSRQ(d.size.receive); err != nil {
 		return err
 	}
 	if err = d.poller.init(d); err != nil {
@@ -164,6 +164,7 @@ func (d *Device) NewChannel(ctx context.Context, peer transport.PeerID) (*Channe
 	c.making.Lock()
 	err := c.allocate(ctx)
 	if err == nil {
+		d.poller.refill()
 		d.poller.drain() // completions of an older queue pair with the same number are out of the way
 		d.route(c.qp.Num(), c)
 		err = c.Err() // the device may have ended meanwhile
@@ -197,6 +198,7 @@ func (d *Device) admit(c *Channel) error {
 
 // forget ends what admit began.
 func (d *Device) forget(c *Channel) {
+	d.poller.doubtful(d.size.entries + reservedEntries)
 	d.mu.Lock()
 	delete(d.channels, c)
 	d.load.leave(c)

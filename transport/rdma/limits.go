@@ -31,8 +31,6 @@ const (
 	pollBatch = 32
 	// repostBatch is how many used receive entries may wait to be posted again; the SRQ has as many to spare.
 	repostBatch = 64
-	// spareEntries replace receive entries that broken queue pairs swallowed.
-	spareEntries = 64
 	// lowEntries: below it the device says that the shared receive queue runs low.
 	lowEntries = repostBatch / 2
 	// windowReads is the send queue of the queue pair of a window: READs under way.

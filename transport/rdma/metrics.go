@@ -47,7 +47,7 @@ var deviceMetrics = []struct {
 	{"bornode_rdma_rnr_total", "Queue pairs that broke for want of a receive entry; must stay 0.", prometheus.CounterValue, func(s *DeviceStats) float64 { return float64(s.RNR) }},
 	{"bornode_rdma_cq_overruns_total", "Overruns of the completion queue; must stay 0.", prometheus.CounterValue, func(s *DeviceStats) float64 { return float64(s.CQOverruns) }},
 	{"bornode_rdma_srq_low_total", "Times the shared receive queue ran low.", prometheus.CounterValue, func(s *DeviceStats) float64 { return float64(s.SRQLow) }},
-	{"bornode_rdma_srq_lost_total", "Receive entries swallowed by broken queue pairs.", prometheus.CounterValue, func(s *DeviceStats) float64 { return float64(s.SRQLost) }},
+	{"bornode_rdma_srq_lost_total", "Receive entries swallowed by closed queue pairs, and posted again.", prometheus.CounterValue, func(s *DeviceStats) float64 { return float64(s.SRQLost) }},
 }
 
 // collector implements prometheus.Collector.

@@ -1,9 +1,11 @@
 package rdma
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,8 +38,9 @@ type poller struct {
 	comps   [pollBatch]fabric.Completion
 	entries []fabric.RecvWR // all, by index
 	idle    []fabric.RecvWR // used and not yet posted again
-	spare   int             // entries at the end of entries that were never posted
-	posted  int             // entries in the queue, by count
+	stamps  []uint64        // by index: when it was posted, in posts; 0: it is idle
+	posts   uint64          // of receive entries
+	doubt   int             // receive entries that may be lost: closed queue pairs may have swallowed them
 	quiet   bool            // armed, and then found empty
 	missed  missed
 	stats   struct{ polls, completions, arms, rescued, stale, low, lost uint64 }
@@ -46,7 +49,7 @@ type poller struct {
 // init posts the receive entries and arms the queue.
 func (p *poller) init(d *Device) error {
 	p.d = d
-	n := d.size.receive + d.size.spare
+	n := d.size.receive
 	block, err := d.pool.get(context.Background(), n*fabric.MaxSendBytes, false)
 	if err != nil {
 		return err
@@ -60,8 +63,8 @@ func (p *poller) init(d *Device) error {
 			Local: mem[i*fabric.MaxSendBytes : (i+1)*fabric.MaxSendBytes],
 		}
 	}
-	p.spare = d.size.spare
-	p.idle = append(make([]fabric.RecvWR, 0, n), p.entries[:d.size.receive]...)
+	p.stamps = make([]uint64, n)
+	p.idle = append(make([]fabric.RecvWR, 0, n+pollBatch), p.entries...)
 	if err := p.repost(); err != nil {
 		return err
 	}
@@ -83,15 +86,64 @@ func (p *poller) close() {
 
 // repost gives used receive entries back to the queue. mu is held.
 func (p *poller) repost() error {
-	for len(p.idle) > 0 {
-		n, err := p.d.srq.Post(p.idle)
-		p.posted += n
-		p.idle = p.idle[:copy(p.idle, p.idle[n:])]
-		if err != nil {
-			return err
+	if len(p.idle) == 0 {
+		return nil
+	}
+	n, err := p.d.srq.Post(p.idle)
+	for i := range p.idle[:n] {
+		p.posts++
+		p.stamps[uint32(p.idle[i].ID)] = p.posts
+	}
+	p.idle = p.idle[:copy(p.idle, p.idle[n:])]
+	if errors.Is(err, fabric.ErrFull) {
+		return nil // the rest goes with the next
+	}
+	return err
+}
+
+// doubtful notes that a queue pair was closed, and n receive entries may have gone with it.
+func (p *poller) doubtful(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.doubt = min(p.doubt+n, len(p.entries))
+}
+
+// refill makes good for receive entries that closed queue pairs swallowed: some hardware drops their completions, and
+// then nobody learns that an entry was used. The queue itself knows how many it has: it takes more until it is full.
+// Entries are used in about the order of posting, so the oldest ones are those that are lost; should one be there all
+// the same, it is used long before its double.
+func (p *poller) refill() {
+	p.mu.Lock()
+	n := p.doubt
+	p.doubt = 0
+	if n == 0 {
+		p.mu.Unlock()
+		return
+	}
+	stamps := slices.Clone(p.stamps)
+	p.mu.Unlock()
+	var out []int
+	for i, stamp := range stamps {
+		if stamp > 0 {
+			out = append(out, i)
 		}
 	}
-	return nil
+	slices.SortFunc(out, func(a, b int) int { return cmp.Compare(stamps[a], stamps[b]) })
+	again := make([]fabric.RecvWR, 0, n)
+	for _, i := range out[:min(n, len(out))] {
+		again = append(again, p.entries[i])
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.repost(); err != nil {
+		return // the next poll meets it too
+	}
+	took, _ := p.d.srq.Post(again) // full, as a rule
+	for i := range again[:took] {
+		p.posts++
+		p.stamps[uint32(again[i].ID)] = p.posts
+	}
+	p.stats.lost += uint64(took)
 }
 
 // poll looks once for completions, if nobody else does. It returns how many there were.
@@ -136,10 +188,10 @@ func (p *poller) dispatch(n int, err error) (woke bool) {
 		done := &p.comps[i]
 		var sent []byte
 		if done.ID&recvID != 0 {
-			e := &p.entries[uint32(done.ID)]
-			p.idle = append(p.idle, *e)
-			p.posted--
-			sent = e.Local
+			i := uint32(done.ID)
+			sent = p.entries[i].Local
+			p.idle = append(p.idle, p.entries[i])
+			p.stamps[i] = 0
 		}
 		c := table[done.QP]
 		if c == nil {
@@ -257,27 +309,18 @@ func (p *poller) run() {
 	}
 }
 
-// low answers the event that the shared receive queue runs low. If by count it does not, queue pairs that broke have
-// swallowed entries, and spare ones replace them.
+// low answers the event that the shared receive queue runs low. If not because completions wait to be polled, then
+// because entries were lost.
 func (p *poller) low() {
-	found, _ := p.drain()
+	if found, _ := p.drain(); found == 0 {
+		p.doubtful(len(p.entries))
+	}
+	p.refill()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stats.low++
-	err := p.repost()
-	if lost := min(p.posted-lowEntries, p.spare); err == nil && found == 0 && lost > 0 {
-		at := len(p.entries) - p.spare
-		p.idle = append(p.idle, p.entries[at:at+lost]...)
-		p.spare -= lost
-		p.posted -= lost
-		p.stats.lost += uint64(lost)
-		err = p.repost()
-	}
-	if err == nil {
-		err = p.d.srq.ArmLimit(lowEntries)
-	}
-	if err != nil {
-		p.d.log.Warn("shared receive queue runs low", zap.Error(err))
+	if err := p.d.srq.ArmLimit(lowEntries); err != nil {
+		p.d.log.Warn("the limit of the shared receive queue", zap.Error(err))
 	}
 }
 

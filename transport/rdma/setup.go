@@ -30,7 +30,7 @@ type setup struct {
 	// Filled by the poller: the peer's descriptor, and the values of its probes.
 	described chan []byte
 	probed    chan uint32
-	probes    uint32 // bits of those seen; under the poll lock
+	seen      uint32 // bits of what came; under the poll lock
 }
 
 func newSetup() setup {
@@ -277,6 +277,9 @@ const (
 	probeAnswer
 )
 
+// sawDescriptor is a bit of setup.seen, beside those of the probes.
+const sawDescriptor = 1 << 2
+
 // probe writes the peer's epoch into its mailbox, and waits until the peer has done the same here and has seen ours.
 func (c *Channel) probe(ctx context.Context) error {
 	if err := c.sendProbe(); err != nil {
@@ -328,27 +331,24 @@ func (c *Channel) checkProbe() error {
 	return nil
 }
 
-// describe takes the peer's SEND, under the poll lock.
+// describe takes the peer's SEND, under the poll lock. There is one.
 func (c *Channel) describe(sent []byte) bool {
-	select {
-	case c.setup.described <- append([]byte(nil), sent...):
-	default:
+	if c.setup.seen&sawDescriptor != 0 {
 		c.breach(fmt.Errorf("%w: second descriptor", transport.ErrProtocol))
 		return false
 	}
-	if c.open.Load() {
-		c.breach(fmt.Errorf("%w: descriptor after the set-up", transport.ErrProtocol))
-	}
+	c.setup.seen |= sawDescriptor
+	c.setup.described <- append([]byte(nil), sent...)
 	return false
 }
 
 // probedBy takes a probe of the peer, under the poll lock. Each value comes once.
 func (c *Channel) probedBy(value uint32) bool {
-	if value > probeAnswer || c.setup.probes&(1<<value) != 0 {
+	if value > probeAnswer || c.setup.seen&(1<<value) != 0 {
 		c.breach(fmt.Errorf("%w: probe %d", transport.ErrProtocol, value))
 		return false
 	}
-	c.setup.probes |= 1 << value
+	c.setup.seen |= 1 << value
 	c.setup.probed <- value // there is room for both
 	return false
 }

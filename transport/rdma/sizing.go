@@ -14,32 +14,31 @@ type sizes struct {
 	entries  int // granted to each peer
 	send     int // send queue of a channel
 	reads    int // send queue of a window's queue pair; 0: no reads
-	receive  int // entries posted to the SRQ
-	spare    int // entries held back for those that get lost
+	receive  int // shared receive queue, always full
 	cq       int
 }
 
 // chooseSizes fits what the configuration wants into what the device can do: first the send queues shrink, then the
 // entries, then the number of channels.
 func chooseSizes(cfg *Config, caps *fabric.Caps) (sizes, error) {
-	s := sizes{channels: cfg.MaxChannels, entries: cfg.Entries, send: min(cfg.SendDepth, caps.MaxSend), spare: spareEntries}
+	s := sizes{channels: cfg.MaxChannels, entries: cfg.Entries, send: min(cfg.SendDepth, caps.MaxSend)}
 	if caps.Reads {
 		s.reads = min(windowReads, caps.MaxSend)
 	}
 	for ; s.channels > 0; s.channels-- {
-		extra := repostBatch + s.spare
-		perPeer := (caps.MaxRecv-extra)/s.channels - reservedEntries
+		perPeer := (caps.MaxRecv-repostBatch)/s.channels - reservedEntries
 		s.entries = min(cfg.Entries, perPeer)
 		if s.entries < min(MinEntries, cfg.Entries) {
 			continue
 		}
 		s.receive = s.channels*(s.entries+reservedEntries) + repostBatch
-		left := (caps.MaxCQ-s.receive-s.spare)/s.channels - s.reads
+		received := 2 * s.receive // hardware may make the receive queue larger than asked
+		left := (caps.MaxCQ-received)/s.channels - s.reads
 		s.send = min(cfg.SendDepth, caps.MaxSend, left)
 		if s.send < minSendDepth {
 			continue
 		}
-		s.cq = s.receive + s.spare + s.channels*(s.send+s.reads)
+		s.cq = received + s.channels*(s.send+s.reads)
 		return s, nil
 	}
 	return s, fmt.Errorf("%w: %s has queues too small for one channel: send %d, receive %d, completions %d",

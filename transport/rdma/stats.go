@@ -21,7 +21,7 @@ type DeviceStats struct {
 	RNR            uint64 // queue pairs that broke because the peer had no receive entry
 	CQOverruns     uint64
 	SRQLow         uint64 // events that said the shared receive queue runs low
-	SRQLost        uint64 // receive entries that broken queue pairs swallowed, replaced by spare ones
+	SRQLost        uint64 // receive entries that closed queue pairs swallowed, posted again
 	ProtocolErrors uint64 // channels whose peer broke the protocol
 }
 
