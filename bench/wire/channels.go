@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/bornode/bornode/transport"
 	"github.com/bornode/bornode/transport/link"
 	"github.com/bornode/bornode/transport/rdma"
@@ -39,6 +41,7 @@ type channels struct {
 	spin     time.Duration
 	links    bool
 	near     bool
+	offered  [][]byte // by the far side, if this is the near one
 	device   *rdma.Device
 	mine     []*rdma.Channel
 }
@@ -84,11 +87,14 @@ func (c *channels) offer(ctx context.Context, peers int) ([][]byte, error) {
 }
 
 func (c *channels) answer(ctx context.Context, offer [][]byte) ([][]byte, error) {
-	c.near = true
+	c.near, c.offered = true, offer
 	return c.start(ctx, len(offer))
 }
 
 func (c *channels) join(ctx context.Context, remote [][]byte) ([]end, error) {
+	if c.near {
+		remote = c.offered
+	}
 	if len(remote) != len(c.mine) {
 		return nil, fmt.Errorf("%d peers, expected %d", len(remote), len(c.mine))
 	}
@@ -148,8 +154,8 @@ type backend struct {
 }
 
 var backends = []backend{
-	{"shm", []string{"shm"}, func() (fabric.Device, error) { return shm.Open(shm.DefaultConfig(), nil) }},
-	{"verbs", []string{"rdma", "rdma-rxe"}, func() (fabric.Device, error) { return verbs.Open(verbs.DefaultConfig(), nil) }},
+	{"shm", []string{"shm"}, func() (fabric.Device, error) { return shm.Open(shm.DefaultConfig(), zap.NewNop()) }},
+	{"verbs", []string{"rdma", "rdma-rxe"}, func() (fabric.Device, error) { return verbs.Open(verbs.DefaultConfig(), zap.NewNop()) }},
 }
 
 // look opens a device of the backend and closes it again.
