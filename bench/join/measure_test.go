@@ -79,6 +79,7 @@ func TestMeasure(t *testing.T) {
 	}
 	r, err := Measure(t.Context(), o)
 	require.NoError(t, err)
+	require.NoError(t, r.Err())
 	require.Len(t, r.Results, 3*len(o.Routes))
 	for _, x := range r.Results {
 		require.Positive(t, x.Seconds.Median, x.title())
@@ -90,8 +91,9 @@ func TestMeasure(t *testing.T) {
 	require.Len(t, r.groups(), 3)
 
 	o.Phases = o.Phases[:1]
-	_, err = Measure(t.Context(), o)
+	again, err := Measure(t.Context(), o)
 	require.NoError(t, err)
+	require.NoError(t, again.Err())
 	require.Equal(t, 1, made, "what is there is used again")
 	left, err := filepath.Glob(filepath.Join(o.Dir, "run-*"))
 	require.NoError(t, err)
@@ -117,16 +119,19 @@ func TestFailures(t *testing.T) {
 
 	o.Phases = []string{TransferOnly}
 	o.Routes = []Route{{Name: "pigeon", Provider: "pigeon"}}
-	_, err = Measure(t.Context(), o)
-	require.ErrorContains(t, err, `the link was on "tcp" at the end, not on "pigeon"`)
+	r, err := Measure(t.Context(), o)
+	require.NoError(t, err)
+	require.ErrorContains(t, r.Err(), `the link was on "tcp" at the end, not on "pigeon"`)
 
 	o.Routes = []Route{{Name: "odd", Settings: []string{"sync.no_such=1"}}}
-	_, err = Measure(t.Context(), o)
-	require.ErrorContains(t, err, "no_such")
+	r, err = Measure(t.Context(), o)
+	require.NoError(t, err)
+	require.ErrorContains(t, r.Err(), "no_such")
 
 	o.Routes, o.Transfer = Routes(), []string{"neither"}
-	_, err = Measure(t.Context(), o)
-	require.ErrorContains(t, err, "no such process: neither")
+	r, err = Measure(t.Context(), o)
+	require.NoError(t, err)
+	require.ErrorContains(t, r.Err(), "no such process: neither")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	o.Transfer = []string{"transfer"}

@@ -44,6 +44,7 @@ func TestMeasure(t *testing.T) {
 	o.Paths, _ = Paths()
 	r, err := Measure(t.Context(), o)
 	require.NoError(t, err)
+	require.NoError(t, r.Err())
 	for _, p := range o.Paths {
 		require.Positive(t, r.Get(p, RoundTripP50).Median, p)
 		require.Positive(t, r.Get(p, Bandwidth("1MiB")).Median, p)
@@ -81,8 +82,13 @@ func TestFailures(t *testing.T) {
 
 	o.Steps = nil
 	o.Far = []string{"/bin/false"}
-	_, err = Measure(t.Context(), o)
-	require.ErrorContains(t, err, "far process")
+	r, err := Measure(t.Context(), o)
+	require.NoError(t, err, "the others could go on")
+	require.ErrorContains(t, r.Err(), "far process")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Measure(ctx, o)
+	require.ErrorIs(t, err, context.Canceled)
 
 	s, err := openSession(t.Context(), &Options{Far: testOptions(t).Far, Stderr: io.Discard}, o.Paths[0], 1)
 	require.NoError(t, err)
