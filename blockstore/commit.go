@@ -270,8 +270,15 @@ func (s *Store) persistRecords(st *stage) error {
 	return nil
 }
 
-// publish shows a durable group to the readers.
+// publish shows a durable group to the readers, to those in other processes after those in this one.
 func (s *Store) publish(st *stage) {
+	s.show(st)
+	if len(st.records) > 0 {
+		s.page.publish(s.directory())
+	}
+}
+
+func (s *Store) show(st *stage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rev := s.rev

@@ -17,6 +17,8 @@
 //   - Every reversible block descends from the LIB through reversible blocks after Open; others are dropped there.
 //   - Bytes of a sealed segment never change, but for Replace, which restores a damaged record to what it was.
 //   - After one failed write nothing is written any more (ErrFailed); reads go on.
+//   - The window's directory page never names a block that is not durable, nor a file after it was removed; only the
+//     writer changes it, and readers of the window need nothing of this process.
 //   - A record whose checksum is wrong is never served: the reader gets ErrCorrupt with its height.
 //
 // The package does not verify signatures, certificates or execution, and has no idea which reversible branch is

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/bornode/bornode/block"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 	lostSuffix  = ".lost"   // of segments put aside
 	rebuildMark = "REBUILD" // in derivedDir: its database is damaged; sorts behind all other names there
 
-	indexFileEntries = 1 << 16 // entries of one index file: 4 MiB
+	indexFileEntries = block.IndexFileEntries // entries of one index file: 4 MiB
 )
 
 func segmentName(n uint32) string { return fmt.Sprintf("%s/%08d.seg", segmentDir, n) }
@@ -32,7 +34,7 @@ func indexName(height uint64) string {
 }
 
 func indexOffset(height uint64) int64 {
-	return int64(height%indexFileEntries) * IndexEntryBytes //nolint:gosec // below 4 MiB
+	return int64(height%indexFileEntries) * block.IndexEntryBytes //nolint:gosec // below 4 MiB
 }
 
 func parseSegmentName(base string) (uint32, bool) {

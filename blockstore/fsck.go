@@ -175,8 +175,8 @@ func (c *fsck) block(seg Segment, w walked) error {
 	if err != nil {
 		return err
 	}
-	if b.Hash() != w.header.hash {
-		return fmt.Errorf("the record says %s, the block hashes to %s", w.header.hash, b.Hash())
+	if b.Hash() != w.header.Hash {
+		return fmt.Errorf("the record says %s, the block hashes to %s", w.header.Hash, b.Hash())
 	}
 	if err := checkBlock(b, w.height); err != nil {
 		return err
@@ -184,9 +184,9 @@ func (c *fsck) block(seg Segment, w walked) error {
 	if c.prev != (common.Hash{}) && b.Parent() != c.prev {
 		c.problem(ProblemLink, w.height, false, "block %d is not the child of block %d", w.height, w.height-1)
 	}
-	c.prev = w.header.hash
-	if w.height == c.lib.lib.Height && w.header.hash != c.lib.lib.Hash {
-		c.problem(ProblemProof, w.height, false, "the last irreversible block is %s, its segment holds %s", c.lib.lib.Hash, w.header.hash)
+	c.prev = w.header.Hash
+	if w.height == c.lib.lib.Height && w.header.Hash != c.lib.lib.Hash {
+		c.problem(ProblemProof, w.height, false, "the last irreversible block is %s, its segment holds %s", c.lib.lib.Hash, w.header.Hash)
 	}
 	c.report.Blocks++
 	c.report.Bytes += uint64(len(w.payload))
@@ -202,7 +202,7 @@ func (c *fsck) block(seg Segment, w walked) error {
 
 func (c *fsck) index(seg Segment, w walked) error {
 	e, err := c.s.readEntry(w.height)
-	want := IndexEntry{Height: w.height, Hash: w.header.hash, Segment: seg.Number, Length: w.header.length, Offset: uint64(w.off), Generation: e.Generation} //nolint:gosec // not negative
+	want := IndexEntry{Height: w.height, Hash: w.header.Hash, Segment: seg.Number, Length: w.header.Length, Offset: uint64(w.off), Generation: e.Generation} //nolint:gosec // not negative
 	if err != nil {
 		want.Generation = c.lib.lib.Generation
 	}
@@ -214,10 +214,10 @@ func (c *fsck) index(seg Segment, w walked) error {
 		}
 		c.problem(ProblemIndex, w.height, c.opts.Repair, "index entry of block %d is wrong or missing", w.height)
 	}
-	v, err := get(c.s.derived, hashKey(w.header.hash))
+	v, err := get(c.s.derived, hashKey(w.header.Hash))
 	if err != nil || len(v) != 8 || binary.BigEndian.Uint64(v) != w.height {
-		c.batch.Put(hashKey(w.header.hash), binary.BigEndian.AppendUint64(nil, w.height))
-		c.problem(ProblemHash, w.height, c.opts.Repair, "block %d %s is missing from the hash index", w.height, w.header.hash)
+		c.batch.Put(hashKey(w.header.Hash), binary.BigEndian.AppendUint64(nil, w.height))
+		c.problem(ProblemHash, w.height, c.opts.Repair, "block %d %s is missing from the hash index", w.height, w.header.Hash)
 	}
 	return c.flushLarge()
 }

@@ -19,7 +19,7 @@ const (
 	scanChunkBytes  = 256 << 10           // Fsck and repair read segments in steps of this
 
 	minSegmentBytes = 4 << 10 // for tests; real segments are far larger
-	maxSegmentBytes = 1 << 30 // offsets fit 32 bits with room to spare
+	maxSegmentBytes = block.MaxSegmentBytes
 
 	maxTrailerBytes = 2 * block.MaxHeaderBytes // certificates at the end of an export file
 )

@@ -45,6 +45,7 @@ func Open(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Store, error
 		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())
 	}
 	s.hashed = true
+	s.openPage()
 	s.metrics = newMetrics(reg, s)
 	go s.run()
 	return s, nil
@@ -327,7 +328,7 @@ func (s *Store) trim() error {
 	if err := s.cut(segmentName(s.lib.Segment), int64(s.lib.End)); err != nil { //nolint:gosec // bounded
 		return err
 	}
-	return s.cut(indexName(s.lib.Height), indexOffset(s.lib.Height)+IndexEntryBytes)
+	return s.cut(indexName(s.lib.Height), indexOffset(s.lib.Height)+block.IndexEntryBytes)
 }
 
 // cut shortens a file to size; a shorter or absent one is left for others to report.
@@ -386,7 +387,7 @@ func (s *Store) checkActiveIndex() error {
 			}
 			made++
 		}
-		off = e.end()
+		off = e.End()
 	}
 	if made > 0 {
 		s.log.Info("completed the height index from the active segment", zap.Int("entries", made), zap.Uint64("height", seg.Last))
@@ -404,29 +405,29 @@ func (s *Store) entryFromSegment(seg Segment, height uint64, off int64) (IndexEn
 	if err != nil {
 		return IndexEntry{}, err
 	}
-	rec := make([]byte, recordHeaderBytes+int(h.length))
+	rec := make([]byte, recordHeaderBytes+int(h.Length))
 	if err := s.files.readAt(seg.Name, rec, off); err != nil {
 		return IndexEntry{}, err
 	}
-	if h, _, err = decodeRecord(rec); err != nil {
+	if h, _, err = block.DecodeRecord(rec); err != nil {
 		return IndexEntry{}, err
 	}
-	return IndexEntry{Height: height, Hash: h.hash, Segment: seg.Number, Length: h.length, Offset: uint64(off), Generation: s.Generation()}, nil //nolint:gosec // not negative
+	return IndexEntry{Height: height, Hash: h.Hash, Segment: seg.Number, Length: h.Length, Offset: uint64(off), Generation: s.Generation()}, nil //nolint:gosec // not negative
 }
 
 // recordHeaderAt reads the head of the record of a height, whose length is plausible but not checked by its checksum.
-func (s *Store) recordHeaderAt(seg Segment, height uint64, off int64) (recordHeader, error) {
+func (s *Store) recordHeaderAt(seg Segment, height uint64, off int64) (block.RecordHeader, error) {
 	var b [recordHeaderBytes]byte
 	if err := s.files.readAt(seg.Name, b[:], off); err != nil {
-		return recordHeader{}, err
+		return block.RecordHeader{}, err
 	}
-	h, err := decodeRecordHeader(b[:])
+	h, err := block.DecodeRecordHeader(b[:])
 	switch {
 	case err != nil:
 		return h, err
-	case h.height != height:
-		return h, fmt.Errorf("the record at %d of %s is that of block %d", off, seg.Name, h.height)
-	case off+recordHeaderBytes+int64(h.length) > seg.Size:
+	case h.Height != height:
+		return h, fmt.Errorf("the record at %d of %s is that of block %d", off, seg.Name, h.Height)
+	case off+recordHeaderBytes+int64(h.Length) > seg.Size:
 		return h, fmt.Errorf("the record at %d reaches beyond the end of %s", off, seg.Name)
 	}
 	return h, nil

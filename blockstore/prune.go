@@ -44,6 +44,7 @@ func (s *Store) Prune(below uint64) (first uint64, err error) {
 		defer s.mu.Unlock()
 		gone = s.sealed[:n:n]
 		s.lib, s.sealed = lib, s.sealed[n:]
+		s.page.renew(s.directory()) // before the first file goes
 		return nil
 	}})()
 	if err != nil {
@@ -70,9 +71,9 @@ func (s *Store) forgetSegment(seg Segment) error {
 		}
 		batch := new(leveldb.Batch)
 		deleteDerived(batch, b)
-		batch.Delete(hashKey(w.header.hash))
-		s.blocks.remove(w.header.hash)
-		s.headers.Remove(w.header.hash)
+		batch.Delete(hashKey(w.header.Hash))
+		s.blocks.remove(w.header.Hash)
+		s.headers.Remove(w.header.Hash)
 		return s.writeDerived(batch)
 	})
 	if err != nil {

@@ -253,11 +253,11 @@ func (s *Store) entry(height uint64) (IndexEntry, error) {
 
 // readEntry reads an entry from the index file.
 func (s *Store) readEntry(height uint64) (IndexEntry, error) {
-	var b [IndexEntryBytes]byte
+	var b [block.IndexEntryBytes]byte
 	if err := s.files.readAt(indexName(height), b[:], indexOffset(height)); err != nil {
 		return IndexEntry{}, err
 	}
-	e, err := DecodeIndexEntry(b[:])
+	e, err := block.DecodeIndexEntry(b[:])
 	if err == nil && e.Height != height {
 		err = fmt.Errorf("index entry of block %d stands for block %d", height, e.Height)
 	}
@@ -273,7 +273,7 @@ func (s *Store) locate(height uint64) (IndexEntry, error) {
 	at, off := seg.First, int64(segmentHeaderBytes)
 	for h := height; h > seg.First; h-- {
 		if e, err := s.readEntry(h - 1); err == nil && e.Segment == seg.Number {
-			at, off = h, e.end()
+			at, off = h, e.End()
 			break
 		}
 	}
@@ -282,7 +282,7 @@ func (s *Store) locate(height uint64) (IndexEntry, error) {
 		if err != nil {
 			return IndexEntry{}, err
 		}
-		off += recordHeaderBytes + int64(h.length)
+		off += recordHeaderBytes + int64(h.Length)
 	}
 	return s.entryFromSegment(seg, height, off)
 }
@@ -300,9 +300,9 @@ func (s *Store) record(e IndexEntry) ([]byte, error) {
 }
 
 func (s *Store) checkRecord(e IndexEntry, rec []byte) ([]byte, error) {
-	h, payload, err := decodeRecord(rec)
-	if err == nil && (h.height != e.Height || h.hash != e.Hash) {
-		err = fmt.Errorf("the record at %d of %s is that of block %d %s", e.Offset, segmentName(e.Segment), h.height, h.hash)
+	h, payload, err := block.DecodeRecord(rec)
+	if err == nil && (h.Height != e.Height || h.Hash != e.Hash) {
+		err = fmt.Errorf("the record at %d of %s is that of block %d %s", e.Offset, segmentName(e.Segment), h.Height, h.Hash)
 	}
 	if err != nil {
 		return nil, s.corrupt(e.Height, err)
@@ -328,14 +328,14 @@ func (s *Store) Range(from, to uint64, maxBytes int, fn func(height uint64, raw 
 			return err
 		}
 		start := run[0].Offset
-		buf := make([]byte, run[len(run)-1].end()-int64(start))              //nolint:gosec // bounded
+		buf := make([]byte, run[len(run)-1].End()-int64(start))              //nolint:gosec // bounded
 		err = s.files.readAt(segmentName(run[0].Segment), buf, int64(start)) //nolint:gosec // bounded
 		for _, e := range run {
 			var payload []byte
 			if err != nil { // part of the file is missing or unreadable: find out which block by reading singly
 				payload, err = s.record(e)
 			} else {
-				lo, hi := e.Offset-start, uint64(e.end())-start //nolint:gosec // not negative
+				lo, hi := e.Offset-start, uint64(e.End())-start //nolint:gosec // not negative
 				payload, err = s.checkRecord(e, buf[lo:hi:hi])
 			}
 			if err != nil {
@@ -360,13 +360,13 @@ func (s *Store) neighbours(from, to uint64) ([]IndexEntry, error) {
 		return nil, err
 	}
 	run := []IndexEntry{e}
-	for size := e.end() - int64(e.Offset); from < to; from++ { //nolint:gosec // bounded
+	for size := e.End() - int64(e.Offset); from < to; from++ { //nolint:gosec // bounded
 		next, err := s.entry(from + 1)
 		last := run[len(run)-1]
-		if err != nil || next.Segment != last.Segment || int64(next.Offset) != last.end() { //nolint:gosec // bounded
+		if err != nil || next.Segment != last.Segment || int64(next.Offset) != last.End() { //nolint:gosec // bounded
 			break // the next round reports it
 		}
-		if size += next.end() - last.end(); size > readChunkBytes {
+		if size += next.End() - last.End(); size > readChunkBytes {
 			break
 		}
 		run = append(run, next)

@@ -60,7 +60,7 @@ func (s *Store) replace(height uint64, hash common.Hash, rec []byte) error {
 	if e.Offset, err = s.placeOf(seg, height, len(rec)); err != nil {
 		return err
 	}
-	if e.end() > seg.Size {
+	if e.End() > seg.Size {
 		return fmt.Errorf("replace block %d: its record would reach beyond the end of %s", height, seg.Name)
 	}
 	failpoint.Hit("blockstore.replace.write.before")
@@ -106,6 +106,7 @@ func (s *Store) writeEntry(e IndexEntry) error {
 	if err != nil {
 		return s.gate.fail("write the height index", err)
 	}
+	s.page.renew(s.directory())
 	return nil
 }
 
@@ -142,8 +143,8 @@ func (s *Store) knownHash(height uint64) (common.Hash, error) {
 // before the block behind it.
 func (s *Store) placeOf(seg Segment, height uint64, size int) (uint64, error) {
 	if e, err := s.readEntry(height); err == nil && e.Segment == seg.Number {
-		if e.end()-int64(e.Offset) != int64(size) { //nolint:gosec // bounded
-			return 0, fmt.Errorf("replace block %d: the record has %d bytes, its index entry says %d", height, size, e.end()-int64(e.Offset)) //nolint:gosec // bounded
+		if e.End()-int64(e.Offset) != int64(size) { //nolint:gosec // bounded
+			return 0, fmt.Errorf("replace block %d: the record has %d bytes, its index entry says %d", height, size, e.End()-int64(e.Offset)) //nolint:gosec // bounded
 		}
 		return e.Offset, nil
 	}
@@ -151,7 +152,7 @@ func (s *Store) placeOf(seg Segment, height uint64, size int) (uint64, error) {
 		return segmentHeaderBytes, nil
 	}
 	if e, err := s.readEntry(height - 1); err == nil && e.Segment == seg.Number {
-		return uint64(e.end()), nil //nolint:gosec // not negative
+		return uint64(e.End()), nil //nolint:gosec // not negative
 	}
 	if height == seg.Last {
 		return uint64(seg.Size - int64(size)), nil //nolint:gosec // not negative: the caller checks the end

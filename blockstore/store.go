@@ -38,8 +38,9 @@ type Store struct {
 	mu sync.RWMutex
 	state
 
-	hashed bool   // Open completed hash -> height; owned by run
-	w      writer // owned by run
+	hashed bool           // Open completed hash -> height; owned by run
+	w      writer         // owned by run
+	page   *directoryPage // written by run; nil: the store has no window
 }
 
 // state is what readers see. Only the writer changes it, under mu; slices and maps reachable from a copy are not
@@ -164,7 +165,7 @@ func (s *Store) release() error {
 	if s.gate.check() == nil && s.derived != nil && s.has {
 		errs = append(errs, s.markHashed(s.lib.Height))
 	}
-	errs = append(errs, s.w.close(s.gate))
+	errs = append(errs, s.w.close(s.gate), s.page.close())
 	if s.files != nil {
 		s.files.close()
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/bornode/bornode/block"
 )
 
 // window reads a segment file in large steps.
@@ -40,7 +42,7 @@ func (w *window) at(off int64, n int) ([]byte, error) {
 type walked struct {
 	height  uint64
 	off     int64
-	header  recordHeader
+	header  block.RecordHeader
 	payload []byte // valid until fn returns
 	err     error
 }
@@ -77,7 +79,7 @@ func (s *Store) walk(ctx context.Context, seg Segment, fn func(walked) error) er
 			return err
 		}
 		if x.err == nil {
-			off += recordHeaderBytes + int64(x.header.length)
+			off += recordHeaderBytes + int64(x.header.Length)
 		} else {
 			off = s.offsetAfter(seg, h)
 		}
@@ -85,25 +87,25 @@ func (s *Store) walk(ctx context.Context, seg Segment, fn func(walked) error) er
 	return nil
 }
 
-func (s *Store) recordAt(w *window, seg Segment, off int64, height uint64) (recordHeader, []byte, error) {
+func (s *Store) recordAt(w *window, seg Segment, off int64, height uint64) (block.RecordHeader, []byte, error) {
 	b, err := w.at(off, recordHeaderBytes)
 	if err != nil {
-		return recordHeader{}, nil, err
+		return block.RecordHeader{}, nil, err
 	}
-	h, err := decodeRecordHeader(b)
+	h, err := block.DecodeRecordHeader(b)
 	if err != nil {
 		return h, nil, err
 	}
-	size := recordHeaderBytes + int(h.length)
+	size := recordHeaderBytes + int(h.Length)
 	if off+int64(size) > seg.Size {
 		return h, nil, fmt.Errorf("the record at %d reaches beyond the end of %s", off, seg.Name)
 	}
 	if b, err = w.at(off, size); err != nil {
 		return h, nil, err
 	}
-	h, payload, err := decodeRecord(b)
-	if err == nil && h.height != height {
-		err = fmt.Errorf("the record at %d is that of block %d", off, h.height)
+	h, payload, err := block.DecodeRecord(b)
+	if err == nil && h.Height != height {
+		err = fmt.Errorf("the record at %d is that of block %d", off, h.Height)
 	}
 	return h, payload, err
 }
@@ -114,7 +116,7 @@ func (s *Store) offsetAfter(seg Segment, height uint64) int64 {
 		return int64(e.Offset) //nolint:gosec // bounded
 	}
 	if e, err := s.readEntry(height); err == nil && e.Segment == seg.Number {
-		return e.end()
+		return e.End()
 	}
 	return 0
 }
