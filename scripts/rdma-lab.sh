@@ -96,9 +96,13 @@ judge() {
     return 0
   fi
   echo "FAIL rdma-lab/$name: $reason (${seconds} s, $passed tests passed; $log)"
-  { grep -nE -B 25 -A 15 -- '--- (FAIL|SKIP)|^panic:|^fatal error:|DATA RACE|Error Trace|BUG:' "$log" || true; } | head -n 250
-  echo "... end of the log:"
-  tail -n 25 "$log"
+  if [ "$(wc -l <"$log")" -le 150 ]; then
+    cat "$log"
+  else
+    { grep -nE -B 25 -A 15 -- '--- (FAIL|SKIP)|^panic:|^fatal error:|DATA RACE|Error Trace|BUG:' "$log" || true; } | head -n 250
+    echo "... end of the log:"
+    tail -n 25 "$log"
+  fi
   return 1
 }
 
