@@ -63,7 +63,7 @@ boot() {
   local status=0
   timeout --foreground -k 5 "$2" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "$1" \
     -kernel "$lab/guest/vmlinuz" -initrd "$run_dir/initrd" \
-    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off idle=poll hugepages=8" \
+    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off hugepages=8" \
     -device isa-debug-exit,iobase=0xf4,iosize=0x04 \
     -nic none -nodefaults -serial stdio -display none -no-reboot </dev/null >>"$3" 2>&1 &
   guest_pid=$!
@@ -96,9 +96,13 @@ judge() {
     return 0
   fi
   echo "FAIL rdma-lab/$name: $reason (${seconds} s, $passed tests passed; $log)"
-  { grep -nE -B 25 -A 15 -- '--- (FAIL|SKIP)|^panic:|^fatal error:|DATA RACE|Error Trace|BUG:' "$log" || true; } | head -n 250
-  echo "... end of the log:"
-  tail -n 25 "$log"
+  if [ "$(wc -l <"$log")" -le 150 ]; then
+    cat "$log"
+  else
+    { grep -nE -B 25 -A 15 -- '--- (FAIL|SKIP)|^panic:|^fatal error:|DATA RACE|Error Trace|BUG:' "$log" || true; } | head -n 250
+    echo "... end of the log:"
+    tail -n 25 "$log"
+  fi
   return 1
 }
 

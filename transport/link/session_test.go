@@ -73,7 +73,9 @@ func (c *testConn) Control(context.Context) (io.ReadWriteCloser, error) {
 	return c.control, nil
 }
 
-func (c *testConn) Addrs() (netip.AddrPort, netip.AddrPort) { return netip.AddrPort{}, netip.AddrPort{} }
+func (c *testConn) Addrs() (netip.AddrPort, netip.AddrPort) {
+	return netip.AddrPort{}, netip.AddrPort{}
+}
 
 func (c *testConn) Done() <-chan struct{} { return c.done }
 

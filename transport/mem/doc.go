@@ -4,7 +4,8 @@
 //
 // Faults are set per pair of hosts at any moment: latency, silence (a black hole that takes frames and delivers
 // none), refusal of new connections, duplicated frames, and resets of the connection at once or after a number of
-// frames. Identities are not proved: a host is who its name says.
+// frames. A host may serve a window (Host.Serve), which its peers read with faults of their own: none at all, slow, an end
+// after so many bytes, changed bytes. Identities are not proved: a host is who its name says.
 //
 // A pipe is owned by its mutex; each host has the goroutines of its link.Peers and one per connection being set up.
 package mem

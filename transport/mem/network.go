@@ -26,10 +26,11 @@ type Faults struct {
 
 // Network connects hosts. All methods may be called concurrently.
 type Network struct {
-	mu     sync.Mutex
-	hosts  map[transport.PeerID]*Host
-	faults map[pair]Faults
-	conns  map[*connection]struct{}
+	mu      sync.Mutex
+	hosts   map[transport.PeerID]*Host
+	faults  map[pair]Faults
+	windows map[route]*windowState
+	conns   map[*connection]struct{}
 }
 
 type pair struct{ low, high transport.PeerID }
@@ -46,14 +47,17 @@ type connection struct {
 	pair   pair
 	ends   [2]*conn
 	frames int // carried, for ResetAfter; guarded by Network.mu
+	once   sync.Once
+	done   chan struct{} // closed with the connection
 }
 
 // NewNetwork makes an empty, perfect network.
 func NewNetwork() *Network {
 	return &Network{
-		hosts:  make(map[transport.PeerID]*Host),
-		faults: make(map[pair]Faults),
-		conns:  make(map[*connection]struct{}),
+		hosts:   make(map[transport.PeerID]*Host),
+		faults:  make(map[pair]Faults),
+		windows: make(map[route]*windowState),
+		conns:   make(map[*connection]struct{}),
 	}
 }
 
@@ -126,7 +130,7 @@ func (n *Network) open(from, to transport.PeerID) (*conn, *conn, *Host, error) {
 		defer n.mu.Unlock()
 		return n.faults[key]
 	}
-	c := &connection{pair: key}
+	c := &connection{pair: key, done: make(chan struct{})}
 	carry := func(k int) bool {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -138,10 +142,11 @@ func (n *Network) open(from, to transport.PeerID) (*conn, *conn, *Host, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		delete(n.conns, c)
+		c.once.Do(func() { close(c.done) })
 	}
 	there, back := newHalf(faults), newHalf(faults)
-	c.ends[0] = &conn{in: back, out: there, onClose: forget, frames: carry}
-	c.ends[1] = &conn{in: there, out: back, onClose: forget, frames: carry}
+	c.ends[0] = &conn{in: back, out: there, onClose: forget, frames: carry, window: n.window(c, route{from, to})}
+	c.ends[1] = &conn{in: there, out: back, onClose: forget, frames: carry, window: n.window(c, route{to, from})}
 	n.conns[c] = struct{}{}
 	return c.ends[0], c.ends[1], target, nil
 }
@@ -156,6 +161,7 @@ type Host struct {
 	mu        sync.Mutex
 	accepting int
 	closed    bool
+	source    transport.Source
 }
 
 var _ transport.Host = (*Host)(nil)

@@ -130,9 +130,13 @@ type conn struct {
 	once    sync.Once
 	payload []byte // of the frame whose header was read
 	frames  func(n int) bool
+	window  readWindow
 }
 
-var _ transport.Provider = (*conn)(nil)
+var (
+	_ transport.Provider     = (*conn)(nil)
+	_ transport.WindowReader = (*conn)(nil)
+)
 
 func (c *conn) Name() string { return "mem" }
 
