@@ -70,7 +70,7 @@ const (
 	// eagerPolls come before a waiting reader counts as one that spins.
 	eagerPolls = 2
 	// spinCheck is how many polls go between looks at the clock, each with a chance for other goroutines to run.
-	spinCheck = 16
+	spinCheck = 64
 	// eventPatience is when an event of the completion queue counts as lost.
 	eventPatience = 5 * time.Second
 	// minSpin is what the adaptive spin of a reader shrinks to.
