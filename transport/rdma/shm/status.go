@@ -30,30 +30,25 @@ type statusPages struct {
 	mu   sync.Mutex
 	used [statusLines]bool
 	next int
+
+	closed bool
 }
 
 func newStatusPages() (*statusPages, error) {
-	fd, err := unix.MemfdCreate(memfdName, memfdFlags|memfdNoExec)
+	f, err := openMemfd(pageRound(statusBytes))
 	if err != nil {
-		if fd, err = unix.MemfdCreate(memfdName, memfdFlags); err != nil {
-			return nil, fmt.Errorf("memfd_create: %w", err)
-		}
-	}
-	f := os.NewFile(uintptr(fd), memfdName)
-	if err := unix.Ftruncate(fd, int64(pageRound(statusBytes))); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("size status pages: %w", err)
+		return nil, err
 	}
 	m, err := mapFile(f, pageRound(statusBytes), true, false)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	// Our mapping stays writable; every later one, and write(2), is refused.
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, sealed|unix.F_SEAL_FUTURE_WRITE); err != nil {
+	// Our mapping stays writable; every later one, and write(2), is refused. Linux 5.1 can do it.
+	if err := addSeals(f, sealed|unix.F_SEAL_FUTURE_WRITE); err != nil {
 		m.close()
 		f.Close()
-		return nil, fmt.Errorf("seal status pages (Linux 5.1 can): %w", err)
+		return nil, err
 	}
 	return &statusPages{file: f, mem: m, next: rand.IntN(statusLines)}, nil
 }
@@ -62,6 +57,9 @@ func newStatusPages() (*statusPages, error) {
 func (s *statusPages) line() (int, *atomic.Uint32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return 0, nil, fabric.ErrClosed
+	}
 	for range statusLines {
 		i := s.next
 		s.next = (s.next + 1) % statusLines
@@ -82,6 +80,9 @@ func (s *statusPages) free(i int) {
 }
 
 func (s *statusPages) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 	s.mem.close()
 	s.file.Close()
 }
