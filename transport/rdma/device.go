@@ -81,7 +81,9 @@ type served struct{ source transport.Source }
 
 // fileServer is a fabric device that hands files to the peers of its queue pairs (shm).
 type fileServer interface {
-	Serve(open func(area uint32) (*os.File, error))
+	Serve(src interface {
+		Open(area uint32) (*os.File, error)
+	})
 }
 
 // Open starts a device on fd and owns fd from then on: also when it fails it closes fd. The effective number of
@@ -238,15 +240,9 @@ func (d *Device) rings() (control, bulk int) {
 // Serve offers src to the peers of all channels, present and future; nil ends the offer.
 func (d *Device) Serve(src transport.Source) {
 	d.source.Store(&served{src})
-	s, ok := d.fd.(fileServer)
-	if !ok {
-		return
+	if s, ok := d.fd.(fileServer); ok {
+		s.Serve(src)
 	}
-	if src == nil {
-		s.Serve(nil)
-		return
-	}
-	s.Serve(src.Open)
 }
 
 // Break breaks the queue pairs of the channels with the peer, "" means all peers, as a fault of the network would. It

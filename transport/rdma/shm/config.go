@@ -36,6 +36,8 @@ func (c Config) Validate() error {
 
 // Source opens what peers may read over a queue pair (transport.Source has this shape). An unknown area gives an error
 // that wraps fs.ErrNotExist. Files must be regular and opened for reading only. It may be called concurrently.
-type Source interface {
+//
+// It is an alias, so that package rdma, which imports no backend, can ask for the method Serve.
+type Source = interface {
 	Open(area uint32) (*os.File, error)
 }
