@@ -202,7 +202,22 @@ func (c *Channel) write(frames []transport.Frame) error {
 		}
 	}
 	c.sent.frames += uint64(len(frames))
-	return c.pump()
+	err := c.pump()
+	if c.flow.mapped {
+		c.touch()
+	}
+	return err
+}
+
+// touch brings the next record's cache lines, which the peer has read long ago, back to this processor while nobody
+// waits for it.
+func (c *Channel) touch() {
+	for ring := range rings {
+		if o := &c.flow.out[ring]; o.room() > 2*unit {
+			clear(c.mirror[ring][o.written&(o.size-1):][:8])
+			clear(c.mirror[ring][(o.written+unit)&(o.size-1):][:8])
+		}
+	}
 }
 
 // encode puts a frame into the mirror. It waits for room, without tx.

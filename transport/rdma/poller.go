@@ -181,7 +181,7 @@ func (p *poller) drain() (found int, woke bool) {
 
 // dispatch hands out n completions, posts receive entries again and unlocks mu.
 func (p *poller) dispatch(n int, err error) (woke bool) {
-	var todo [pollBatch]consumer
+	var todo [settleBatch]consumer
 	k := 0
 	table := *p.d.table.Load()
 	for i := range p.comps[:n] {
@@ -197,6 +197,10 @@ func (p *poller) dispatch(n int, err error) (woke bool) {
 		if c == nil {
 			p.stats.stale++
 		} else if c.complete(done, sent) && (k == 0 || todo[k-1] != c) {
+			if k == len(todo) {
+				woke = todo[0].settle() || woke // so many at once are rare
+				k = copy(todo[:], todo[1:])
+			}
 			todo[k] = c
 			k++
 		}
@@ -346,12 +350,21 @@ func (w *waiter) wake() bool {
 // await returns when ready, or for no reason. It polls for a while and then sleeps; somebody who makes it ready after
 // that calls w.wake.
 func (p *poller) await(w *waiter, ready func() bool) {
+	for range eagerPolls { // what is there already costs no clock and no count of spinners
+		p.poll()
+		if ready() {
+			p.found()
+			return
+		}
+	}
 	p.spinners.Add(1)
 	start := time.Now()
 	for i := 1; ; i++ {
 		p.poll()
 		if ready() {
-			p.found(w)
+			w.spin = p.d.cfg.Spin
+			p.spinners.Add(-1)
+			p.found()
 			return
 		}
 		if i%spinCheck == 0 {
@@ -378,13 +391,12 @@ func (p *poller) await(w *waiter, ready func() bool) {
 	}
 }
 
-// found ends a spin that was worth it.
-func (p *poller) found(w *waiter) {
-	w.spin = p.d.cfg.Spin
+// found ends a wait that polling ended: the queue is left as it is, and the guard looks after it.
+func (p *poller) found() {
 	if !p.active.Load() {
 		p.active.Store(true)
 	}
-	if p.spinners.Add(-1) == 0 && !p.armed.Load() {
+	if !p.armed.Load() {
 		p.watch()
 	}
 }
