@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Lines is a chart of figures over something, from 0 on both axes.
+// Lines is a chart of means over intervals of time, from 0 on both axes: each value holds since the one before.
 type Lines struct {
 	Title string
 	XUnit string
@@ -14,10 +14,12 @@ type Lines struct {
 	Lines []Line
 }
 
-// Line is one series; X ascends.
+// Line is one series; X ascends and is where the intervals end. Series that belong together may share a colour.
 type Line struct {
-	Name string
-	X, Y []float64
+	Name   string
+	X, Y   []float64
+	Colour int
+	Dashed bool
 }
 
 func (l Lines) height() float64 { return titleHeight + legendRow + plotHeight + axisHeight }
@@ -38,15 +40,13 @@ func ticks(high float64) (step float64, n int) {
 
 func (l Lines) draw(c *canvas, top float64) {
 	c.text(margin, top+16, "start", `font-size="13" font-weight="bold"`, fmt.Sprintf("%s (%s)", l.Title, l.YUnit))
-	names := make([]string, len(l.Lines))
 	var maxX, maxY float64
-	for i, s := range l.Lines {
-		names[i] = s.Name
+	for _, s := range l.Lines {
 		for k := range s.X {
 			maxX, maxY = max(maxX, s.X[k]), max(maxY, s.Y[k])
 		}
 	}
-	c.legend(top+titleHeight-6, names)
+	l.legend(c, top+titleHeight-6)
 	const left, width = margin + 48, pageWidth - 2*margin - 48
 	upper, lower := top+titleHeight+legendRow, top+titleHeight+legendRow+plotHeight
 	stepX, nx := ticks(maxX)
@@ -64,11 +64,29 @@ func (l Lines) draw(c *canvas, top float64) {
 		c.text(x(v), lower+16, "middle", `fill="#555"`, Short(v))
 	}
 	c.text(left+width, lower+30, "end", `fill="#555"`, l.XUnit)
-	for i, s := range l.Lines {
-		points := make([]string, len(s.X))
+	for _, s := range l.Lines {
+		points := make([]string, 0, 2*len(s.X))
+		from := 0.0
 		for k := range s.X {
-			points[k] = fmt.Sprintf("%.1f,%.1f", x(s.X[k]), y(s.Y[k]))
+			points = append(points, fmt.Sprintf("%.1f,%.1f %.1f,%.1f", x(from), y(s.Y[k]), x(s.X[k]), y(s.Y[k])))
+			from = s.X[k]
 		}
-		c.printf(`<polyline points="%s" fill="none" stroke="%s" stroke-width="1.5"/>`, strings.Join(points, " "), colour(i))
+		c.printf(`<polyline points="%s" fill="none" stroke="%s" stroke-width="1.5"%s/>`, strings.Join(points, " "), colour(s.Colour), s.dash())
+	}
+}
+
+func (s *Line) dash() string {
+	if s.Dashed {
+		return ` stroke-dasharray="4 3"`
+	}
+	return ""
+}
+
+func (l *Lines) legend(c *canvas, top float64) {
+	at := float64(margin)
+	for _, s := range l.Lines {
+		c.printf(`<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="2"%s/>`, at, top+9, at+18, top+9, colour(s.Colour), s.dash())
+		c.text(at+22, top+13, "start", "", s.Name)
+		at += 22 + nameWidth(s.Name)
 	}
 }

@@ -83,6 +83,9 @@ func (c *canvas) legend(top float64, names []string) {
 	for i, n := range names {
 		c.rect(x, top+4, 10, 10, colour(i))
 		c.text(x+14, top+13, "start", "", n)
-		x += 14 + 6.2*float64(len(n)) + 18
+		x += 14 + nameWidth(n)
 	}
 }
+
+// nameWidth is about what a name in a legend takes, with the gap to the next one.
+func nameWidth(name string) float64 { return 6.2*float64(len(name)) + 18 }

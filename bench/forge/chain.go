@@ -21,6 +21,7 @@ import (
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/bls"
+	"github.com/bornode/bornode/transport/tcp"
 )
 
 // Chain is a chain of one producer that lives in virtual time: it makes histories as fast as the machine can. One
@@ -62,9 +63,17 @@ func New(ctx context.Context, dir string, o Options) (*Chain, error) {
 	for _, k := range o.Accounts {
 		alloc[crypto.PubkeyToAddress(k.PublicKey)] = rich
 	}
+	members := o.Members
+	if len(members) > 0 { // with a list of members the producer's node must be on it
+		id, err := tcp.GenerateIdentity()
+		if err != nil {
+			return nil, err
+		}
+		members = append(members[:len(members):len(members)], genesis.Member{PeerID: string(id.ID()), Account: keys.Account(), Roles: genesis.RoleProducer})
+	}
 	gen, err := genesis.New(genesis.Options{
 		ChainID: ChainID, GenesisTime: uint64(time.Now().Add(-past).Unix()), Slot: slot, TurnSlots: 1, //nolint:gosec // after 1970
-		EpochBlocks: 1200, MaxReversible: 3600, MaxBlockBytes: 16 << 20, Admin: keys.Account(), Alloc: alloc, Members: o.Members,
+		EpochBlocks: 1200, MaxReversible: 3600, MaxBlockBytes: 16 << 20, Admin: keys.Account(), Alloc: alloc, Members: members,
 		Producers: []genesis.Producer{{Account: keys.Account(), BLSKey: keys.VoteKey(), Proof: keys.ProvePossession(ChainID)}},
 	})
 	if err != nil {

@@ -45,7 +45,7 @@ func Rate(size string, batch int) string { return "messages_per_s_" + size + tim
 func Bandwidth(size string) string       { return "gb_per_s_" + size }
 func CPUPerGB(size string) string        { return "cpu_s_per_gb_" + size }
 func PeerRate(peers int) string          { return "messages_per_s_1KiB_peers_" + decimal(peers) }
-func PeerMemory(peers int) string         { return "registered_bytes_peers_" + decimal(peers) }
+func PeerMemory(peers int) string        { return "registered_bytes_peers_" + decimal(peers) }
 func PeerCost(peers int) string          { return "cpu_us_per_message_1KiB_peers_" + decimal(peers) }
 
 func times(batch int) string {

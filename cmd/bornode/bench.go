@@ -50,7 +50,7 @@ func benchCommand() *cobra.Command {
 		}
 		return network(c, r)
 	})
-	cmd.AddCommand(benchTransport(&jsonPath), benchFar())
+	cmd.AddCommand(benchTransport(&jsonPath), benchFar(), benchSync(&jsonPath), benchTransfer())
 	f := cmd.PersistentFlags()
 	f.StringVar(&jsonPath, "json", "", "also write the figures to this file")
 	f.Float64Var(&scale, "scale", 1, "size of the histories")

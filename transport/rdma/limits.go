@@ -31,6 +31,10 @@ const (
 	pollBatch = 32
 	// repostBatch is how many used receive entries may wait to be posted again; the SRQ has as many to spare.
 	repostBatch = 64
+	// lowEntries: below it the device says that the shared receive queue runs low.
+	lowEntries = repostBatch / 2
+	// windowReads is the send queue of the queue pair of a window: READs under way.
+	windowReads = 16
 	// signalEvery: one work request in so many asks for a completion.
 	signalEvery = 32
 	// minSendDepth is the smallest send queue that keeps a signalled request under way when it is full.
@@ -48,9 +52,23 @@ const (
 	// maxRecordBytes is the largest record in a ring.
 	maxRecordBytes = (transport.HeaderBytes + transport.MaxSliceBytes + unit - 1) &^ (unit - 1)
 
+	// slabBytes is the unit in which the pool registers memory: whole huge pages.
+	slabBytes = 8 << 20
+	hugeBytes = 2 << 20
+	pageBytes = 4 << 10
+	// mailboxBytes follow the rings in exposed memory; one cache line of them is used.
+	mailboxBytes = pageBytes
+
+	// maxOpenAreas bounds the open files of a peer's window.
+	maxOpenAreas = 64
+
 	// guardTick is how long a completion may stay unseen when the reader that polled last went off to work and no
 	// other polls. See doc.go.
 	guardTick = time.Millisecond
+	// spinCheck is how many polls go between looks at the clock.
+	spinCheck = 8
+	// eventPatience is when an event of the completion queue counts as lost.
+	eventPatience = 5 * time.Second
 	// minSpin is what the adaptive spin of a reader shrinks to.
 	minSpin = time.Microsecond
 	// lingerTime bounds how long a closed channel waits until the peer has been told.

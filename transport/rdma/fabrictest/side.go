@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +29,8 @@ type side struct {
 	buffers fabric.Region
 	free    []int // receive entries that are not posted
 	got     []fabric.Completion
-	late    atomic.Bool // Patience is over; the completion queue was closed for that
+	woken   chan error // of Wait
+	timer   *time.Timer
 }
 
 // sides opens a pair of devices with their queues. What is made is closed when the test ends, last first.
@@ -73,11 +73,7 @@ func openSide(dev fabric.Device) (*side, error) {
 }
 
 func (s *side) close() error {
-	err := s.srq.Close()
-	if !s.late.Load() {
-		err = errors.Join(err, s.cq.Close())
-	}
-	return errors.Join(err, s.buffers.Close())
+	return errors.Join(s.srq.Close(), s.cq.Close(), s.buffers.Close())
 }
 
 // fill posts n receive entries.
@@ -147,17 +143,20 @@ func (s *side) next(match func(fabric.Completion) bool) (fabric.Completion, erro
 	}
 }
 
+// sleep waits for an event. A Wait that never ends stays behind until the completion queue is closed.
 func (s *side) sleep() error {
-	timer := time.AfterFunc(Patience, func() {
-		s.late.Store(true)
-		_ = s.cq.Close() // ends Wait
-	})
-	defer timer.Stop()
-	err := s.cq.Wait()
-	if s.late.Load() {
+	if s.woken == nil {
+		s.woken, s.timer = make(chan error, 1), time.NewTimer(Patience)
+	}
+	go func() { s.woken <- s.cq.Wait() }()
+	s.timer.Reset(Patience)
+	select {
+	case err := <-s.woken:
+		s.timer.Stop()
+		return err
+	case <-s.timer.C:
 		return errors.New("no completion came")
 	}
-	return err
 }
 
 func isRecv(c fabric.Completion) bool { return c.ID&recvBit != 0 }

@@ -256,6 +256,8 @@ func (c *CQ) seal(q *QP) {
 		q.rx.end = min(q.rx.end, q.rx.published())
 		if q.rx.pos >= q.rx.end {
 			c.rx = slices.Delete(c.rx, i, i+1)
+		} else {
+			c.kick() // the peer may have died before it could wake us for these
 		}
 	}
 }

@@ -50,11 +50,14 @@ type Stats struct {
 
 var _ fabric.Device = (*Device)(nil)
 
-// Open makes a device and listens for peers. The error is fabric.ErrUnavailable with what is missing where the kernel
+// Open makes a device and listens for peers. log may be nil. The error is fabric.ErrUnavailable with what is missing where the kernel
 // cannot do it.
 func Open(cfg Config, log *zap.Logger) (*Device, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("shm: %w", err)
+	}
+	if log == nil {
+		log = zap.NewNop()
 	}
 	d := &Device{
 		cfg: cfg, log: log, events: newEvents(),
@@ -78,7 +81,7 @@ func Open(cfg Config, log *zap.Logger) (*Device, error) {
 
 // hugeWorks tries whether the kernel grants huge pages for shared memory.
 func hugeWorks(d *Device) bool {
-	f, err := newMemfd(hugePage, 0)
+	f, err := newMemfd(hugePage)
 	if err != nil {
 		return false
 	}

@@ -29,7 +29,19 @@ type mapping struct {
 }
 
 // newMemfd makes a memory file of size bytes that nobody can resize. The caller closes it.
-func newMemfd(size int, extraSeals int) (*os.File, error) {
+func newMemfd(size int) (*os.File, error) {
+	f, err := openMemfd(size)
+	if err != nil {
+		return nil, err
+	}
+	if err := addSeals(f, sealed); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func openMemfd(size int) (*os.File, error) {
 	fd, err := unix.MemfdCreate(memfdName, memfdFlags|memfdNoExec)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
 		fd, err = unix.MemfdCreate(memfdName, memfdFlags)
@@ -42,11 +54,14 @@ func newMemfd(size int, extraSeals int) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("size shared memory: %w", err)
 	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sealed|extraSeals); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("seal shared memory: %w", err)
-	}
 	return f, nil
+}
+
+func addSeals(f *os.File, seals int) error {
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		return fmt.Errorf("seal shared memory: %w", err)
+	}
+	return nil
 }
 
 // checkMemfd verifies that a peer's descriptor is memory that can be mapped and touched without ever faulting: a

@@ -13,6 +13,7 @@ type pendingSend struct {
 	id       uint64
 	seq      uint64
 	until    uint64 // done when the receiver's position is here
+	op       fabric.Opcode
 	failed   fabric.Status
 	signaled bool
 }
@@ -33,38 +34,41 @@ func (q *QP) Post(wrs []fabric.SendWR) (int, error) {
 	return n, err
 }
 
-// post does the requests in order. A cause breaks the queue pair: the request before the n-th failed.
+// post does the requests in order. With a cause one of them failed, which breaks the queue pair; those after it are
+// taken to be flushed.
 func (q *QP) post(wrs []fabric.SendWR) (n int, cause, err error) {
 	for i := range wrs {
 		wr := &wrs[i]
 		if q.state.Load() != stateReady {
-			return i, nil, q.notReady()
+			return i, cause, q.notReady()
 		}
 		if q.posted-q.freedSeen >= uint64(q.depth) {
 			if q.freedSeen = q.freed.Load(); q.posted-q.freedSeen >= uint64(q.depth) {
-				return i, nil, fabric.ErrFull
+				return i, cause, fabric.ErrFull
 			}
+		}
+		seq := q.posted
+		if cause != nil {
+			q.posted++
+			q.pending.put(pendingSend{id: wr.ID, seq: seq, failed: fabric.StatusFlushed})
+			continue
 		}
 		if wr.Op == fabric.OpRead {
 			return i, nil, fmt.Errorf("%w: remote reads", fabric.ErrUnsupported)
 		}
-		wait, st, cause := q.do(wr)
-		seq := q.posted
+		wait, st, failed := q.do(wr)
 		q.posted++
 		switch {
 		case st != fabric.StatusOK:
 			q.pending.put(pendingSend{id: wr.ID, seq: seq, failed: st})
-			if i+1 < len(wrs) {
-				err = fabric.ErrBroken
-			}
-			return i + 1, cause, err
+			cause = failed
 		case wait || q.pending.n != 0:
-			q.await(pendingSend{id: wr.ID, seq: seq, until: q.tx.pos, signaled: wr.Signaled})
+			q.await(pendingSend{id: wr.ID, op: wr.Op, seq: seq, until: q.tx.pos, signaled: wr.Signaled})
 		case wr.Signaled:
 			q.cq.push(localCompletion{fabric.Completion{ID: wr.ID, QP: q.num, Op: wr.Op}, q, seq})
 		}
 	}
-	return len(wrs), nil, nil
+	return len(wrs), cause, nil
 }
 
 // do performs one request. It reports whether its completion must wait for the receiver, or how it failed.
@@ -203,7 +207,7 @@ func (q *QP) willFail() bool { return q.pending.back().failed != fabric.StatusOK
 
 func (q *QP) complete(p *pendingSend, st fabric.Status) {
 	if p.signaled || st != fabric.StatusOK {
-		q.cq.push(localCompletion{fabric.Completion{ID: p.id, QP: q.num, Status: st}, q, p.seq})
+		q.cq.push(localCompletion{fabric.Completion{ID: p.id, QP: q.num, Op: p.op, Status: st}, q, p.seq})
 	}
 }
 

@@ -131,11 +131,12 @@ func (q *QP) Connect(ctx context.Context, remote []byte, lead bool) error {
 		err = q.start()
 	}
 	if err != nil {
-		err = fmt.Errorf("shm: connect: %w", err)
-		if q.breakOnce(err) {
-			q.cq.seal(q)
+		if cause := ctx.Err(); cause != nil {
+			err = fmt.Errorf("%w: %w", cause, err)
 		}
-		return err
+		q.breakOnce(err) // if it was broken before, err is but what follows from that
+		q.cq.seal(q)
+		return fmt.Errorf("connect: %w", q.notReady())
 	}
 	q.dev.log.Debug("shared memory connected", zap.Uint32("qp", q.num), zap.Uint32("peer_qp", peer.qp),
 		zap.Int32("pid", q.conn.cred.Pid), zap.Uint32("uid", q.conn.cred.Uid), zap.Bool("lead", lead))
@@ -152,7 +153,7 @@ func (q *QP) begin(cancel context.CancelFunc) error {
 	}
 	q.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("shm: connect again: %w", q.notReady())
+		return fmt.Errorf("connect: %w", q.notReady())
 	}
 	return nil
 }
@@ -167,6 +168,7 @@ func (q *QP) start() error {
 		return q.notReady()
 	}
 	q.workers.Go(q.read)
+	q.cq.kick() // what the peer published before add has woken nobody
 	return nil
 }
 
@@ -180,6 +182,7 @@ func (q *QP) dial(ctx context.Context, peer info) error {
 		return err
 	}
 	stop := conn.endWith(ctx)
+	defer stop()
 	if err := q.greet(conn, peer); err != nil {
 		return err
 	}
@@ -213,6 +216,7 @@ func (q *QP) accept(ctx context.Context, peer info) error {
 		return err
 	}
 	stop := o.conn.endWith(ctx)
+	defer stop()
 	if o.hello.qp != peer.qp {
 		o.close()
 		return fmt.Errorf("%w: queue pair %d dialled instead of %d", fabric.ErrPeer, o.hello.qp, peer.qp)
@@ -230,12 +234,15 @@ func (q *QP) accept(ctx context.Context, peer info) error {
 // own makes conn the queue pair's socket, which ends with it.
 func (q *QP) own(conn *socket) error {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.state.Load() != stateConnecting {
+	ok := q.state.Load() == stateConnecting
+	if ok {
+		q.conn = conn
+	}
+	q.mu.Unlock()
+	if !ok {
 		conn.Close()
 		return q.notReady()
 	}
-	q.conn = conn
 	return nil
 }
 

@@ -28,7 +28,7 @@ var _ fabric.Region = (*Region)(nil)
 
 // newRegion makes the memory; the device gives it a key.
 func newRegion(d *Device, size int) (*Region, error) {
-	f, err := newMemfd(pageRound(size), 0)
+	f, err := newMemfd(pageRound(size))
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ type txRing struct {
 
 // newTxRing makes the memory of a ring. The file goes to the peer and is closed by the caller.
 func newTxRing(depth int) (txRing, *os.File, error) {
-	f, err := newMemfd(ringBytes(depth), 0)
+	f, err := newMemfd(ringBytes(depth))
 	if err != nil {
 		return txRing{}, nil, err
 	}
@@ -139,11 +139,6 @@ type rxRing struct {
 	pos   uint64
 	end   uint64 // no slot from here on counts: the queue pair broke (math.MaxUint64 before)
 	retry bool   // the sender's requests wait for receive entries
-}
-
-// ready reports whether the next slot is published.
-func (r *rxRing) ready() bool {
-	return r.pos < r.end && uint16(r.slots[r.pos&r.mask].word.Load()) == r.lap(r.pos)
 }
 
 // published gives the position after the last slot that is published now.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -26,10 +27,17 @@ type socket struct {
 	raw     syscall.RawConn
 	cred    unix.Ucred // of the peer, for the log
 	timeout time.Duration
-	nudge   func(fd uintptr) // sends msgWake; made once, so that waking allocates nothing
 	sending sync.Mutex
-	in      []byte
-	oob     []byte
+
+	// Made once, so that waking and being woken allocates nothing.
+	nudge func(fd uintptr)      // sends msgWake
+	take  func(fd uintptr) bool // receives into the fields below
+	hdr   unix.Msghdr
+	iov   unix.Iovec
+	oob   [64]byte // aligned as its headers; room for maxFiles descriptors, and more to find out about
+	in    [maxMessage + 1]byte
+	n     int
+	err   error
 }
 
 // message is what was received. data is valid until the next receive; files belong to the caller.
@@ -46,10 +54,10 @@ func newSocket(c *net.UnixConn, timeout time.Duration) (*socket, error) {
 		c.Close()
 		return nil, err
 	}
-	s := &socket{
-		UnixConn: c, raw: raw, timeout: timeout,
-		in: make([]byte, maxMessage+1), oob: make([]byte, unix.CmsgSpace(4*maxFiles)),
-	}
+	s := &socket{UnixConn: c, raw: raw, timeout: timeout}
+	s.iov.Base = &s.in[0]
+	s.iov.SetLen(len(s.in))
+	s.take = s.recvmsg
 	s.nudge = func(fd uintptr) {
 		// A full buffer holds a wake-up already, or the peer does not read: either way there is nothing to do.
 		_ = unix.Send(int(fd), wakeMessage, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
@@ -90,25 +98,48 @@ func (s *socket) send(b []byte, files ...*os.File) error {
 
 // receive waits for the next message. io.EOF says that the peer has gone.
 func (s *socket) receive() (message, error) {
-	n, oobn, flags, _, err := s.ReadMsgUnix(s.in, s.oob)
-	if err != nil {
+	if err := s.raw.Read(s.take); err != nil {
 		return message{}, err
 	}
-	m := message{data: s.in[:n]}
-	if oobn != 0 {
-		if m.files, err = parseFiles(s.oob[:oobn]); err != nil {
+	if s.err != nil {
+		return message{}, s.err
+	}
+	m := message{data: s.in[:s.n]}
+	if s.hdr.Controllen != 0 {
+		var err error
+		if m.files, err = parseFiles(s.oob[:s.hdr.Controllen]); err != nil {
 			return message{}, err
 		}
 	}
-	if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || n > maxMessage {
+	if s.hdr.Flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 || s.n > maxMessage || len(m.files) > maxFiles {
 		closeAll(m.files)
 		return message{}, fmt.Errorf("%w: message too long", fabric.ErrPeer)
 	}
-	if n == 0 {
+	if s.n == 0 {
 		closeAll(m.files)
 		return message{}, io.EOF
 	}
 	return m, nil
+}
+
+// recvmsg takes a message if there is one. net.UnixConn's own way allocates.
+func (s *socket) recvmsg(fd uintptr) bool {
+	for {
+		s.hdr = unix.Msghdr{Iov: &s.iov, Iovlen: 1, Control: &s.oob[0]}
+		s.hdr.SetControllen(len(s.oob))
+		n, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.hdr)), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		switch errno {
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return false
+		case 0:
+			s.n, s.err = int(n), nil
+			return true
+		default:
+			s.n, s.err = 0, os.NewSyscallError("recvmsg", errno)
+			return true
+		}
+	}
 }
 
 // parseFiles gives the descriptors of a message's control data.

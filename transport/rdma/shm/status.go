@@ -33,27 +33,20 @@ type statusPages struct {
 }
 
 func newStatusPages() (*statusPages, error) {
-	fd, err := unix.MemfdCreate(memfdName, memfdFlags|memfdNoExec)
+	f, err := openMemfd(pageRound(statusBytes))
 	if err != nil {
-		if fd, err = unix.MemfdCreate(memfdName, memfdFlags); err != nil {
-			return nil, fmt.Errorf("memfd_create: %w", err)
-		}
-	}
-	f := os.NewFile(uintptr(fd), memfdName)
-	if err := unix.Ftruncate(fd, int64(pageRound(statusBytes))); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("size status pages: %w", err)
+		return nil, err
 	}
 	m, err := mapFile(f, pageRound(statusBytes), true, false)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	// Our mapping stays writable; every later one, and write(2), is refused.
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, sealed|unix.F_SEAL_FUTURE_WRITE); err != nil {
+	// Our mapping stays writable; every later one, and write(2), is refused. Linux 5.1 can do it.
+	if err := addSeals(f, sealed|unix.F_SEAL_FUTURE_WRITE); err != nil {
 		m.close()
 		f.Close()
-		return nil, fmt.Errorf("seal status pages (Linux 5.1 can): %w", err)
+		return nil, err
 	}
 	return &statusPages{file: f, mem: m, next: rand.IntN(statusLines)}, nil
 }

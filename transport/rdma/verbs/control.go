@@ -12,6 +12,8 @@ import (
 	"time"
 	"unsafe"
 
+	"go.uber.org/zap"
+
 	"github.com/bornode/bornode/transport/rdma/fabric"
 )
 
@@ -141,7 +143,7 @@ func (q *qp) route(peer info) error {
 	}
 	*(*[16]byte)(unsafe.Pointer(&r.gid)) = peer.gid
 	// InfiniBand needs the GID only between subnets.
-	if d.at.Link == LinkEthernet || d.at.LID == 0 || peer.lid == 0 || [8]byte(peer.gid[:8]) != [8]byte(d.at.GID[:8]) {
+	if d.routed || d.at.LID == 0 || peer.lid == 0 || [8]byte(peer.gid[:8]) != [8]byte(d.at.GID[:8]) {
 		r.global = 1
 	}
 	if q.rnrRetry {
@@ -155,6 +157,9 @@ func (q *qp) route(peer info) error {
 	}
 	return nil
 }
+
+// retrying is what a leader logs when its peer was not ready.
+const retrying = "the peer's queue pair does not answer yet"
 
 // lead writes the peer's secret to its meeting place. As long as the peer's queue pair is not ready its device drops
 // what comes, and this queue pair fails after its retries: it is reset then, which loses nothing, for a peer that has
@@ -175,6 +180,7 @@ func (q *qp) lead(ctx context.Context, peer info) error {
 		default:
 			return failure(r.status, r.vendor)
 		}
+		q.dev.log.Debug(retrying, zap.Uint32("qp", q.num), zap.Uint32("peer's qp", peer.qp))
 		if n := C.bv_reset_qp(q.c); n != 0 {
 			return fmt.Errorf("verbs: reset a queue pair: %w", errno(n))
 		}
@@ -248,7 +254,7 @@ func (q *qp) drain() {
 			q.dev.log.Debug("the end of a closing queue pair's requests was not seen")
 		}
 	}
-	if q.srq != nil && q.dev.at.Provider == ProviderNIC {
+	if q.dev.at.Provider == ProviderNIC {
 		timer := time.NewTimer(lastEntryPatience)
 		defer timer.Stop()
 		select {

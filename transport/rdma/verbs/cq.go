@@ -31,7 +31,9 @@ type cq struct {
 	raw     syscall.RawConn
 	closed  atomic.Bool
 
-	waiting sync.Mutex // held by Wait
+	waiting sync.Mutex         // held by Wait
+	take    func(uintptr) bool // takes the channel's events into events; made once
+	events  C.int
 	arming  sync.Mutex // held by Arm, which is a system call on software RoCE
 
 	mu    sync.Mutex
@@ -52,6 +54,10 @@ func (d *device) NewCQ(depth int) (_ fabric.CQ, err error) {
 		return nil, err
 	}
 	q := &cq{dev: d}
+	q.take = func(uintptr) bool {
+		q.events = C.bv_take_events(q.channel, q.c)
+		return q.events != 0 || q.closed.Load()
+	}
 	defer func() {
 		if err != nil {
 			_ = q.release()
@@ -215,19 +221,15 @@ func (q *cq) Wait() error {
 	if q.closed.Load() {
 		return fabric.ErrClosed
 	}
-	var result C.int
-	err := q.raw.Read(func(uintptr) bool {
-		result = C.bv_take_events(q.channel, q.c)
-		return result != 0 || q.closed.Load()
-	})
+	err := q.raw.Read(q.take)
 	if q.closed.Load() {
 		return fabric.ErrClosed
 	}
 	if err != nil {
 		return fmt.Errorf("verbs: wait: %w", err)
 	}
-	if result < 0 {
-		return fmt.Errorf("verbs: wait: %w", errno(result))
+	if q.events < 0 {
+		return fmt.Errorf("verbs: wait: %w", errno(q.events))
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ type device struct {
 	pd    *C.struct_bv_pd
 	reads struct{ out, in uint8 } // READs under way on a queue pair, as requester and as responder
 
-	windows bool // memory windows work
+	routed  bool    // packets carry GIDs within a subnet too
+	windows windows // what Expose uses
 
 	qps  [maxQPs]atomic.Pointer[qp] // by the index in wrIDs; polled without the lock
 	srqs [maxSRQs]atomic.Pointer[srq]
@@ -73,10 +74,12 @@ func openAt(e Endpoint, cfg Config, log *zap.Logger) (_ *device, err error) {
 			d.release()
 		}
 	}()
-	attr, why := ctx.query(&d.at, cfg)
+	said, why := ctx.query(&d.at, cfg)
 	if why != "" {
 		return nil, unavailable("%s", why)
 	}
+	attr := &said.device
+	d.routed = said.routed
 	var code C.int
 	if d.pd = C.bv_alloc_pd(ctx.c, &code); d.pd == nil {
 		return nil, unavailable("%s gives no protection domain: %v", e.Device, errno(code))
@@ -101,12 +104,15 @@ func openAt(e Endpoint, cfg Config, log *zap.Logger) (_ *device, err error) {
 		return nil, err
 	}
 	if cfg.Windows && attr.device_cap_flags&C.BV_DEVICE_MEM_WINDOW_TYPE_2B != 0 && attr.max_mw > 0 {
-		if err := d.probeWindows(); err != nil {
+		found, err := d.probeWindows()
+		if err != nil {
 			log.Info("memory windows do not work on this device", zap.String("device", e.Device), zap.Error(err))
+			found = windowsNone
 		}
+		d.windows = found
 	}
-	if !d.windows {
-		d.caps.Device += ", registrations instead of memory windows"
+	d.caps.Device += ", " + d.windows.String()
+	if d.windows == windowsNone {
 		log.Info("buffers are exposed by registrations: a peer that learned the key of another peer's buffer could use it",
 			zap.String("device", e.Device))
 	}

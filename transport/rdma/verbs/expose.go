@@ -13,14 +13,15 @@ import (
 	"github.com/bornode/bornode/transport/rdma/fabric"
 )
 
-// exposure is memory that the peer may use: by a window or by a registration of its own.
+// exposure is memory that the peer may use: by a window, by a registration of its own, or by a window on that.
 type exposure struct {
 	of *region
 	mw *C.struct_bv_mw
 	mr *C.struct_bv_mr
 }
 
-// Expose binds a window to the part for this queue pair alone, or registers the part again where there are no windows.
+// Expose binds a window to the part for this queue pair alone. Where windows do not keep to their part it registers the
+// part again and binds the window to that; where there are none, the registration is all.
 // It waits for the bind to be done, so that the peer can be told at once.
 func (q *qp) Expose(r fabric.Region, offset, n int, access fabric.Access) (fabric.Remote, error) {
 	of, ok := r.(*region)
@@ -53,10 +54,17 @@ func (q *qp) Expose(r fabric.Region, offset, n int, access fabric.Access) (fabri
 	}
 	e := exposure{of: of}
 	var key uint32
-	if q.dev.windows {
-		key, err = q.bind(&e, offset, n, access)
-	} else {
-		key, err = q.reregister(&e, offset, n, access)
+	switch q.dev.windows {
+	case windowsBounded:
+		key, err = q.bind(&e, of.mr, offset, n, access)
+	case windowsLoose:
+		if err = q.reregister(&e, offset, n, C.BV_ACCESS_LOCAL_WRITE|C.BV_ACCESS_MW_BIND); err == nil {
+			key, err = q.bind(&e, e.mr, offset, n, access)
+		}
+	default:
+		if err = q.reregister(&e, offset, n, C.BV_ACCESS_LOCAL_WRITE|remoteAccess(access)); err == nil {
+			key = uint32(e.mr.rkey)
+		}
 	}
 	if err != nil {
 		return fabric.Remote{}, errors.Join(err, e.end())
@@ -87,7 +95,7 @@ func remoteAccess(access fabric.Access) (flags C.int) {
 	return flags
 }
 
-func (q *qp) bind(e *exposure, offset, n int, access fabric.Access) (uint32, error) {
+func (q *qp) bind(e *exposure, to *C.struct_bv_mr, offset, n int, access fabric.Access) (uint32, error) {
 	var code C.int
 	if e.mw = C.bv_alloc_mw(q.dev.pd, &code); e.mw == nil {
 		return 0, fmt.Errorf("verbs: make a memory window: %w", errno(code))
@@ -97,7 +105,7 @@ func (q *qp) bind(e *exposure, offset, n int, access fabric.Access) (uint32, err
 	q.mu.Lock()
 	position := q.reserve()
 	failed := C.bv_bind(q.c, C.uint64_t(sendID(kindControl, q.index, q.generation, position)), e.mw, C.uint32_t(key),
-		e.of.mr, C.uint64_t(e.of.addr(offset)), C.uint64_t(n), C.uint32_t(remoteAccess(access)))
+		to, C.uint64_t(e.of.addr(offset)), C.uint64_t(n), C.uint32_t(remoteAccess(access)))
 	if failed != 0 {
 		q.unreserve(position)
 	}
@@ -123,15 +131,10 @@ func (q *qp) bind(e *exposure, offset, n int, access fabric.Access) (uint32, err
 	return key, nil
 }
 
-func (q *qp) reregister(e *exposure, offset, n int, access fabric.Access) (key uint32, err error) {
-	flags := remoteAccess(access)
-	if access&fabric.RemoteWrite != 0 {
-		flags |= C.BV_ACCESS_LOCAL_WRITE // the verbs want both
-	}
-	if e.mr, err = q.dev.register(e.of.mem[offset:offset+n], flags); err != nil {
-		return 0, err
-	}
-	return uint32(e.mr.rkey), nil
+// reregister registers the part for itself.
+func (q *qp) reregister(e *exposure, offset, n int, access C.int) (err error) {
+	e.mr, err = q.dev.register(e.of.mem[offset:offset+n], access)
+	return err
 }
 
 // end takes the peer's right away.
@@ -140,11 +143,13 @@ func (e *exposure) end() error {
 		if n := C.bv_dealloc_mw(e.mw); n != 0 {
 			return fmt.Errorf("verbs: free a memory window: %w", errno(n))
 		}
+		e.mw = nil
 	}
 	if e.mr != nil {
 		if n := C.bv_dereg_mr(e.mr); n != 0 {
 			return fmt.Errorf("verbs: unregister exposed memory: %w", errno(n))
 		}
+		e.mr = nil
 	}
 	e.of.hold(-1)
 	return nil

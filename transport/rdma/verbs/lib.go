@@ -20,12 +20,16 @@ import (
 )
 
 // load loads libibverbs once; the error is what the loader said.
-var load = sync.OnceValue(func() error {
-	if why := C.bv_load(); why != nil {
+var load = sync.OnceValue(func() error { return loadFrom("libibverbs.so.1") })
+
+func loadFrom(library string) error {
+	name := C.CString(library)
+	defer C.free(unsafe.Pointer(name))
+	if why := C.bv_load(name); why != nil {
 		return errors.New(C.GoString(why))
 	}
 	return nil
-})
+}
 
 // errno is the error of a shim's negative result or *error.
 func errno(n C.int) error {
@@ -71,19 +75,26 @@ func Find(cfg Config) ([]Endpoint, error) {
 	}
 	var found []Endpoint
 	var reasons []string
+	opened := make(map[string]verbsContext)
+	defer func() {
+		for _, ctx := range opened {
+			ctx.close()
+		}
+	}()
 	for _, e := range candidates {
 		if !slices.Contains(names, e.Device) {
 			reasons = append(reasons, "libibverbs has no driver for "+e.Device+": install ibverbs-providers and load ib_uverbs")
 			continue
 		}
-		ctx, err := openContext(e.Device)
-		if err != nil {
-			reasons = append(reasons, err.Error())
-			continue
+		ctx, ok := opened[e.Device]
+		if !ok {
+			if ctx, err = openContext(e.Device); err != nil {
+				reasons = append(reasons, err.Error())
+				continue
+			}
+			opened[e.Device] = ctx
 		}
-		_, why := ctx.query(&e, cfg)
-		ctx.close()
-		if why != "" {
+		if _, why := ctx.query(&e, cfg); why != "" {
 			reasons = append(reasons, why)
 			continue
 		}
@@ -120,28 +131,35 @@ func openContext(name string) (verbsContext, error) {
 
 func (v verbsContext) close() { C.bv_close(v.c) }
 
+// limits is what a device says of itself.
+type limits struct {
+	device C.struct_bv_device_attr
+	routed bool // the port wants GIDs in every packet
+}
+
 // query asks the device itself about the endpoint and fills in the MTU; why it cannot be used is not "".
-func (v verbsContext) query(e *Endpoint, cfg Config) (attr C.struct_bv_device_attr, why string) {
-	if n := C.bv_query_device(v.c, &attr); n != 0 {
-		return attr, e.Device + " does not tell its limits: " + errno(n).Error()
+func (v verbsContext) query(e *Endpoint, cfg Config) (l limits, why string) {
+	if n := C.bv_query_device(v.c, &l.device); n != 0 {
+		return l, e.Device + " does not tell its limits: " + errno(n).Error()
 	}
 	var port C.struct_bv_port_attr
 	if n := C.bv_query_port(v.c, C.int(e.Port), &port); n != 0 {
-		return attr, e.Device + " does not tell the state of its port: " + errno(n).Error()
+		return l, e.Device + " does not tell the state of its port: " + errno(n).Error()
 	}
 	if port.state != C.BV_PORT_ACTIVE {
-		return attr, "the port of " + e.Device + " is not active: connect the cable and set its network interface up"
+		return l, "the port of " + e.Device + " is not active: connect the cable and set its network interface up"
 	}
 	var gid [16]byte
 	if n := C.bv_query_gid(v.c, C.int(e.Port), C.int(e.GIDIndex), (*C.uint8_t)(&gid[0])); n != 0 || gid != e.GID {
-		return attr, "the GID table of " + e.Device + " changes just now: try again"
+		return l, "the GID table of " + e.Device + " changes just now: try again"
 	}
 	e.MTU = min(mtuBytes(uint8(port.active_mtu)), cfg.MTU)
+	l.routed = e.Link == LinkEthernet || port.flags&C.BV_QPF_GRH_REQUIRED != 0
 	if e.Link == LinkInfiniBand {
 		e.LID = uint16(port.lid)
 	}
-	if attr.max_srq == 0 {
-		return attr, e.Device + " has no shared receive queues"
+	if l.device.max_srq == 0 {
+		return l, e.Device + " has no shared receive queues"
 	}
-	return attr, ""
+	return l, ""
 }

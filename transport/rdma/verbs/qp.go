@@ -32,7 +32,7 @@ type slot struct {
 type qp struct {
 	dev        *device
 	cq         *cq
-	srq        *srq // may be nil
+	srq        *srq
 	num        uint32
 	index      int
 	generation uint16
@@ -72,7 +72,7 @@ var _ fabric.QP = (*qp)(nil)
 func (d *device) NewQP(cfg fabric.QPConfig) (_ fabric.QP, err error) {
 	c, ok := cfg.CQ.(*cq)
 	s, sok := cfg.SRQ.(*srq)
-	if !ok || c.dev != d || cfg.SRQ != nil && (!sok || s.dev != d) {
+	if !ok || !sok || c.dev != d || s.dev != d {
 		return nil, errors.New("verbs: the queues of a queue pair come from its device")
 	}
 	if cfg.SendDepth < 1 || cfg.SendDepth > d.caps.MaxSend {
@@ -106,9 +106,6 @@ func (q *qp) use(n int) error {
 	if gone {
 		return fmt.Errorf("verbs: the completion queue: %w", fabric.ErrClosed)
 	}
-	if q.srq == nil {
-		return nil
-	}
 	q.srq.mu.Lock()
 	if gone = q.srq.c == nil && n > 0; !gone {
 		q.srq.qps += n
@@ -126,12 +123,8 @@ func (q *qp) use(n int) error {
 // create makes the parts; Close frees them again whatever is missing.
 func (q *qp) create() error {
 	d := q.dev
-	var srq *C.struct_bv_srq
-	if q.srq != nil {
-		srq = q.srq.c
-	}
 	inline, code := C.int(d.caps.MaxInline), C.int(0)
-	q.c = C.bv_create_qp(d.pd, q.cq.c, srq, C.int(q.depth+reservedSends), &inline, &code)
+	q.c = C.bv_create_qp(d.pd, q.cq.c, q.srq.c, C.int(q.depth+reservedSends), &inline, &code)
 	if q.c == nil {
 		return fmt.Errorf("verbs: make a queue pair of %d requests: %w", q.depth, explain(errno(code)))
 	}

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "shim.h"
@@ -37,7 +38,17 @@ static struct {
 	void (*ack_async_event)(struct bv_async_event *event);
 } lib;
 
-const char *bv_load(void) {
+// why keeps what the dynamic loader said: its own memory belongs to the thread.
+static const char *why(void *handle) {
+	static char text[512];
+	const char *said = dlerror();
+	snprintf(text, sizeof text, "%s", said ? said : "no reason given");
+	if (handle)
+		dlclose(handle);
+	return text;
+}
+
+const char *bv_load(const char *library) {
 	static const struct {
 		const char *name;
 		void *to;
@@ -68,13 +79,13 @@ const char *bv_load(void) {
 		{"ibv_get_async_event", &lib.get_async_event},
 		{"ibv_ack_async_event", &lib.ack_async_event},
 	};
-	void *handle = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
-		return dlerror();
+		return why(NULL);
 	for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
 		void *f = dlsym(handle, symbols[i].name);
 		if (!f)
-			return dlerror();
+			return why(handle);
 		memcpy(symbols[i].to, &f, sizeof f);
 	}
 	return NULL;
@@ -349,17 +360,17 @@ int bv_take_events(struct bv_comp_channel *channel, struct bv_cq *cq) {
 	unsigned int n = 0;
 	struct bv_cq *of;
 	void *context;
-	int why = 0;
-	while (why == 0 || why == EINTR) { // until EAGAIN: Go's poller reports edges
+	int error = 0;
+	while (error == 0 || error == EINTR) { // until EAGAIN: Go's poller reports edges
 		if (lib.get_cq_event(channel, &of, &context) == 0)
 			n++;
 		else
-			why = errno ? errno : EIO;
+			error = errno ? errno : EIO;
 	}
 	if (n > 0)
 		lib.ack_cq_events(cq, n);
-	else if (why != EAGAIN)
-		return -why;
+	else if (error != EAGAIN)
+		return -error;
 	return (int)n;
 }
 

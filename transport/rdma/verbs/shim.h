@@ -73,8 +73,8 @@ struct bv_route {
 };
 
 // Functions that return int give 0 or more, or -errno; those that return a pointer give NULL and set *error to errno.
-// bv_load gives NULL, or what dlopen or dlsym said.
-const char *bv_load(void);
+// bv_load loads the library; it gives NULL, or what dlopen or dlsym said. One at a time.
+const char *bv_load(const char *library);
 int bv_devices(char *names);
 struct bv_context *bv_open(const char *name, int *error);
 int bv_close(struct bv_context *ctx);
