@@ -5,7 +5,7 @@ NICE := $(shell command -v nice 2>/dev/null)
 RACE := ./block ./consensus/... ./transport/... ./sync ./sim
 SEED ?= 1
 
-.PHONY: help build deps check test test-all race fuzz sim testnet testnet-down bench contracts docs lint cgo-less
+.PHONY: help build deps check test test-all race fuzz sim testnet testnet-down bench contracts docs lint cgo-less rdma-lab
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
@@ -31,7 +31,7 @@ test: lint deps build ## unit and conformance tests, race on the pure cores, one
 test-all: lint deps build ## everything: long simulation, crash storms, all clients (at most 45 min from cold)
 	contracts/build.sh --check
 	BORNODE_LONG=1 $(GO) test -p 2 -timeout 40m ./...
-	$(MAKE) race cgo-less
+	$(MAKE) race cgo-less rdma-lab
 
 race: ## the race detector over the concurrent parts (short forms)
 	$(GO) test -race -short -timeout 20m $(RACE)
@@ -39,6 +39,9 @@ race: ## the race detector over the concurrent parts (short forms)
 cgo-less: ## build and test what has a form without cgo
 	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/bornode
 	CGO_ENABLED=0 $(GO) test ./internal/bls
+
+rdma-lab: ## real verbs over software RoCE in an emulated machine (installs qemu; says SKIP where it cannot)
+	scripts/rdma-lab.sh
 
 fuzz: ## run every fuzz target for FUZZTIME each (default 20s)
 	scripts/fuzz.sh $(or $(FUZZTIME),20s)
@@ -52,8 +55,10 @@ testnet: build ## start 4 producers and 1 observer in .testnet
 testnet-down: ## stop the network in .testnet and delete it
 	scripts/testnet.sh down
 
-bench: build ## imports and a 4-node network; table and build/bench.json
+bench: build ## imports, a network, transports, a joining node; tables, JSON and charts in build/
 	build/bin/bornode bench all --json build/bench.json
+	build/bin/bornode bench transport --json build/bench-transport.json --svg build/bench-transport.svg
+	build/bin/bornode bench sync --dir build/bench --json build/bench-sync.json --svg build/bench-sync.svg
 
 contracts: ## compile the system contracts again (needs npm)
 	contracts/build.sh

@@ -7,6 +7,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/bornode/bornode/bench/figures"
+	"github.com/bornode/bornode/bench/forge"
 	"github.com/bornode/bornode/testnet/load"
 )
 
@@ -24,17 +26,11 @@ func TestImports(t *testing.T) {
 			require.EqualValues(t, r.Transactions, r.Recovered, r.History)
 		}
 	}
-	report := &Report{Machine: Machine(), Imports: results, Network: []NetworkResult{{Provider: "tcp", SlotMillis: 50, Rate: 10, Load: &load.Result{}}}}
+	report := &Report{Machine: figures.Machine(), Imports: results, Network: []NetworkResult{{Provider: "tcp", SlotMillis: 50, Rate: 10, Load: &load.Result{}}}}
 	var b bytes.Buffer
 	require.NoError(t, report.Print(&b))
-	require.Contains(t, b.String(), Payloads)
+	require.Contains(t, b.String(), forge.Payloads)
 	require.Contains(t, b.String(), "provider")
-}
-
-func TestSpread(t *testing.T) {
-	require.Equal(t, Spread{Median: 2, Min: 1, Max: 9}, spread([]float64{9, 1, 2}))
-	require.Equal(t, "-", Spread{}.String())
-	require.Equal(t, "2.0 (1.0-9.0)", spread([]float64{9, 1, 2}).String())
 }
 
 func TestQuantile(t *testing.T) {

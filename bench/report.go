@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"io"
-	"runtime"
 	"text/tabwriter"
 )
 
@@ -12,11 +11,6 @@ type Report struct {
 	Machine string          `json:"machine"`
 	Imports []ImportResult  `json:"imports,omitempty"`
 	Network []NetworkResult `json:"network,omitempty"`
-}
-
-// Machine describes where it was measured.
-func Machine() string {
-	return fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
 // Print writes the tables.
@@ -39,14 +33,4 @@ func (r *Report) Print(w io.Writer) error {
 		}
 	}
 	return t.Flush()
-}
-
-func (s Spread) String() string {
-	if s.Median == 0 {
-		return "-"
-	}
-	if s.Median < 100 {
-		return fmt.Sprintf("%.1f (%.1f-%.1f)", s.Median, s.Min, s.Max)
-	}
-	return fmt.Sprintf("%.0f (%.0f-%.0f)", s.Median, s.Min, s.Max)
 }

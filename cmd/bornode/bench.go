@@ -2,22 +2,23 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bornode/bornode/bench"
+	"github.com/bornode/bornode/bench/figures"
 )
 
 func benchCommand() *cobra.Command {
 	var jsonPath string
 	var scale float64
 	var runs, seconds int
-	cmd := &cobra.Command{Use: "bench", Short: "Measure imports and networks on this machine"}
+	cmd := &cobra.Command{Use: "bench", Short: "Measure imports, networks, transports and joins on this machine"}
 	add := func(use, short string, measure func(*cobra.Command, *bench.Report) error) {
 		cmd.AddCommand(&cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
-			r := &bench.Report{Machine: bench.Machine()}
+			r := &bench.Report{Machine: figures.Machine()}
 			if err := measure(c, r); err != nil {
 				return err
 			}
@@ -49,6 +50,7 @@ func benchCommand() *cobra.Command {
 		}
 		return network(c, r)
 	})
+	cmd.AddCommand(benchTransport(&jsonPath), benchFar(), benchSync(&jsonPath), benchTransfer())
 	f := cmd.PersistentFlags()
 	f.StringVar(&jsonPath, "json", "", "also write the figures to this file")
 	f.Float64Var(&scale, "scale", 1, "size of the histories")
@@ -62,16 +64,5 @@ func progressTo(c *cobra.Command) func(string) {
 }
 
 func writeJSON(path string, v any) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := printJSON(f, v); err != nil {
-		_ = f.Close()
-		return err
-	}
-	return f.Close()
+	return writeFile(path, func(w io.Writer) error { return printJSON(w, v) })
 }

@@ -27,7 +27,8 @@ var level = map[string]int{
 	"transport/rdma/verbs": 2, "transport/rdma/detect": 2,
 	"consensus": 3, "consensus/signer": 3, "sync": 3, "rpc": 3,
 	"config": 4, "node": 4, "sim": 4, "sim/model": 4,
-	"testnet": 5, "testnet/proxy": 5, "testnet/load": 5, "bench": 5, "cmd/bornode": 5,
+	"testnet": 5, "testnet/proxy": 5, "testnet/load": 5, "bench": 5, "cmd/bornode": 5, "scripts/rdmalab": 5,
+	"bench/figures": 0, "bench/wire": 4, "bench/forge": 5, "bench/join": 5,
 }
 
 // siblings lists the imports allowed within one level.
@@ -42,8 +43,10 @@ var siblings = map[string][]string{
 	"consensus":             {"consensus/signer"},
 	"node":                  {"config"},
 	"testnet":               {"testnet/proxy", "testnet/load"},
-	"bench":                 {"testnet", "testnet/load"},
-	"cmd/bornode":           {"testnet", "testnet/load", "testnet/proxy", "bench"},
+	"bench":                 {"testnet", "testnet/load", "bench/forge"},
+	"bench/join":            {"bench/forge"},
+	"cmd/bornode":           {"testnet", "testnet/load", "testnet/proxy", "bench", "bench/forge", "bench/join"},
+	"scripts/rdmalab":       {"testnet", "testnet/load"},
 }
 
 // providers is everything below the transport interface.

@@ -71,12 +71,12 @@ func (p *Peers) Forget(peer transport.PeerID) {
 	p.tidy(peer, e)
 }
 
-// due tells whether the peer needs dialling.
+// due tells whether the peer needs dialling: it has no link, or one without a pipe that no session brings back.
 func (p *Peers) due(d *dialler) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.table[d.peer]
-	return e != nil && e.dialler == d && (e.link == nil || !e.link.up())
+	return e != nil && e.dialler == d && (e.link == nil || e.held == 0 && !e.link.up())
 }
 
 // next gives the address of the attempt and the pause before it: the longest if the peer was disconnected on purpose

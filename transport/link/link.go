@@ -321,6 +321,13 @@ func (l *Link) Path() transport.Path {
 	return p
 }
 
+// explain notes why the link is carried by what carries it.
+func (l *Link) explain(reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.path.Reason = reason
+}
+
 // ReadWindow implements transport.Link.
 func (l *Link) ReadWindow(ctx context.Context, area uint32, offset int64, dst []byte) (int, error) {
 	l.mu.Lock()

@@ -19,6 +19,7 @@ const MaxSetups = 4
 var (
 	errRevoked    = errors.New("link: the connection was dropped while it was set up")
 	errSuperseded = errors.New("link: a newer connection took over")
+	errNothing    = errors.New("link: there is no link to continue")
 )
 
 // Connect makes one connection to addr and hands it to Peers.Attach. It returns Attach's error, or nil once the link
@@ -45,13 +46,16 @@ type Peers struct {
 	closed bool
 }
 
-// entry is what is known of one peer; it exists while it has a link, a dialler or a connection being set up.
+// entry is what is known of one peer; it exists while it has a link, a dialler, a session or a pipe being set up.
 type entry struct {
-	turn    chan struct{}        // capacity 1: one connection becomes the pipe at a time
-	pending []transport.Provider // connections being set up
-	chosen  transport.Provider   // of those, the one to become the link's pipe
-	link    *Link
-	dialler *dialler
+	turn     chan struct{}        // capacity 1: one connection becomes the pipe at a time
+	pending  []transport.Provider // pipes being set up
+	chosen   transport.Provider   // of those, the one to become the link's pipe
+	link     *Link
+	dialler  *dialler
+	sessions []*session
+	holder   *session // whose pipe the link was put on last; nil: a pipe without one
+	held     int      // sessions that bring the link back by themselves: no dialling meanwhile
 }
 
 // NewPeers makes the table of the node self. connect may be nil for a host that never dials. log and reg may be nil.
@@ -119,7 +123,7 @@ func (p *Peers) obtain(peer transport.PeerID) (*entry, error) {
 
 // tidy forgets an entry without use. The caller holds the mutex.
 func (p *Peers) tidy(peer transport.PeerID, e *entry) {
-	if e.link == nil && e.dialler == nil && len(e.pending) == 0 && p.table[peer] == e {
+	if e.link == nil && e.dialler == nil && len(e.pending) == 0 && len(e.sessions) == 0 && p.table[peer] == e {
 		delete(p.table, peer)
 	}
 }
@@ -129,19 +133,24 @@ func (p *Peers) tidy(peer transport.PeerID, e *entry) {
 // the node that leads the pair: it says hello first, and the other follows. On error pr is closed. The peer must be
 // authenticated.
 func (p *Peers) Attach(ctx context.Context, peer transport.PeerID, incoming bool, pr transport.Provider) error {
-	err := p.Allowed(peer)
+	return p.attach(ctx, setup{peer: peer, incoming: incoming, provider: pr})
+}
+
+func (p *Peers) attach(ctx context.Context, s setup) error {
+	err := p.Allowed(s.peer)
 	if err == nil {
-		err = p.attach(ctx, peer, incoming, pr)
+		err = p.setUp(ctx, s)
 	}
 	if err != nil {
-		_ = pr.Close() // the error that matters is err
+		_ = s.provider.Close() // the error that matters is err
 	}
 	return err
 }
 
-func (p *Peers) attach(ctx context.Context, peer transport.PeerID, incoming bool, pr transport.Provider) error {
+func (p *Peers) setUp(ctx context.Context, s setup) error {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.HelloTimeout)
 	defer cancel()
+	peer, pr := s.peer, s.provider
 	e, err := p.register(peer, pr)
 	if err != nil {
 		return err
@@ -152,14 +161,14 @@ func (p *Peers) attach(ctx context.Context, peer transport.PeerID, incoming bool
 	defer stop()
 	defer stopHost()
 
-	s := setup{peers: p, entry: e, peer: peer, incoming: incoming, provider: pr}
+	s.peers, s.entry = p, e
 	s.settled = func() bool { return stop() && stopHost() }
 	if !p.Leads(peer) {
 		if err := s.read(); err != nil {
 			return fmt.Errorf("link: hello of %s: %w", peer, err)
 		}
 	}
-	if err := p.choose(e, pr); err != nil {
+	if err := p.choose(e, &s); err != nil {
 		return err
 	}
 	select {
@@ -198,15 +207,20 @@ func (p *Peers) unregister(peer transport.PeerID, e *entry, pr transport.Provide
 	p.tidy(peer, e)
 }
 
-// choose makes pr the one connection to become the peer's pipe; it replaces one that has not got that far.
-func (p *Peers) choose(e *entry, pr transport.Provider) error {
+// choose makes s the one to become the peer's pipe; it replaces one that has not got that far. A session that would
+// only continue the link gives way to any other connection instead, as seen by the node that leads.
+func (p *Peers) choose(e *entry, s *setup) error {
 	p.mu.Lock()
-	if !slices.Contains(e.pending, pr) {
+	if !slices.Contains(e.pending, s.provider) {
 		p.mu.Unlock()
 		return errRevoked
 	}
 	older := e.chosen
-	e.chosen = pr
+	if s.continues && p.Leads(s.peer) && (older != nil || e.holder != s.session) {
+		p.mu.Unlock()
+		return errSuperseded
+	}
+	e.chosen = s.provider
 	p.mu.Unlock()
 	if older != nil {
 		_ = older.Close() // its setup fails and gives its turn
@@ -239,11 +253,14 @@ func (p *Peers) linkEnded(l *Link) {
 	if e == nil || e.link != l {
 		return
 	}
-	e.link = nil
+	e.link, e.holder = nil, nil
 	p.live--
 	p.metrics.peers.Set(float64(p.live))
 	if e.dialler != nil {
 		signal(e.dialler.look)
+	}
+	for _, s := range e.sessions {
+		signal(s.look)
 	}
 	p.tidy(l.peer, e)
 }

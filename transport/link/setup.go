@@ -11,13 +11,15 @@ import (
 
 // setup is one connection on its way to become the pipe of its peer's link.
 type setup struct {
-	peers    *Peers
-	entry    *entry
-	peer     transport.PeerID
-	incoming bool
-	provider transport.Provider
-	settled  func() bool     // disarms the time-out; false if it struck
-	theirs   transport.Hello // once read
+	peers     *Peers
+	entry     *entry
+	peer      transport.PeerID
+	incoming  bool
+	provider  transport.Provider
+	session   *session        // whose connection it is, or goes with; nil: a pipe of its own
+	continues bool            // only for the link that is there; never to begin another
+	settled   func() bool     // disarms the time-out; false if it struck
+	theirs    transport.Hello // once read
 }
 
 // read reads the peer's hello.
@@ -83,6 +85,9 @@ func (s *setup) establish() error {
 		old.end(fmt.Errorf("%w here, and the peer connected again", transport.ErrClosed))
 		old = nil
 	}
+	if old == nil && s.continues {
+		return errNothing
+	}
 	mine := s.mine(old)
 	err = s.write(&mine)
 	if err == nil && s.peers.Leads(s.peer) {
@@ -93,6 +98,8 @@ func (s *setup) establish() error {
 	}
 	if err == nil && old != nil && old.continues(&s.theirs) {
 		err = s.resume(old)
+	} else if err == nil && s.continues {
+		err = errNothing
 	} else if err == nil {
 		return s.begin(old, &mine)
 	}
@@ -110,6 +117,7 @@ func (s *setup) resume(l *Link) error {
 	if _, err := s.current(); err != nil {
 		return err
 	}
+	s.peers.hand(s, l)
 	if err := l.attach(s.provider); err != nil {
 		return err
 	}
@@ -129,7 +137,23 @@ func (s *setup) begin(old *Link, mine *transport.Hello) error {
 		l.end(err)
 		return err
 	}
+	s.peers.hand(s, l)
 	return l.attach(s.provider)
+}
+
+// hand notes who carries the link from now on, and why.
+func (p *Peers) hand(s *setup, l *Link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.entry.link != l {
+		return
+	}
+	s.entry.holder = s.session
+	reason := ""
+	if s.session != nil {
+		reason = s.session.why
+	}
+	l.explain(reason)
 }
 
 // insert makes l the peer's link and gives it out.

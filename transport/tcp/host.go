@@ -32,6 +32,9 @@ import (
 type Config struct {
 	Listen []string    `mapstructure:"listen" comment:"Addresses to listen on, as /ip4/0.0.0.0/tcp/9876. Empty: this node only dials."`
 	Link   link.Config `mapstructure:"link" comment:"Heartbeats, time-outs and the pace of dialling."`
+
+	// Upgrader moves links to faster pipes; nil: all stay here.
+	Upgrader link.Upgrader `mapstructure:"-"`
 }
 
 // DefaultConfig listens on every IPv4 address.
@@ -64,6 +67,7 @@ func listenAddr(s string) (ma.Multiaddr, error) {
 type Host struct {
 	*link.Peers
 	identity  *Identity
+	upgrader  link.Upgrader
 	timeout   time.Duration
 	log       *zap.Logger
 	resources network.ResourceManager
@@ -84,7 +88,7 @@ func New(cfg Config, identity *Identity, log *zap.Logger, reg prometheus.Registe
 	if log == nil {
 		log = zap.NewNop()
 	}
-	h := &Host{identity: identity, timeout: cfg.Link.HelloTimeout, log: log}
+	h := &Host{identity: identity, upgrader: cfg.Upgrader, timeout: cfg.Link.HelloTimeout, log: log}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	var err error
 	if h.Peers, err = link.NewPeers(cfg.Link, identity.ID(), h.connect, log, reg); err != nil {
@@ -132,13 +136,13 @@ func (h *Host) build(cfg *Config) error {
 	return nil
 }
 
-// yamuxConfig leaves liveness to the link's heartbeats and admits the one stream a connection has.
+// yamuxConfig leaves liveness to the link's heartbeats and admits the few streams a connection has.
 func yamuxConfig() *goyamux.Config {
 	c := goyamux.DefaultConfig()
 	c.EnableKeepAlive = false
 	c.MeasureRTTInterval = 24 * time.Hour // only tunes a window that is fixed here
-	c.AcceptBacklog = 1
-	c.MaxIncomingStreams = 1
+	c.AcceptBacklog = maxStreams
+	c.MaxIncomingStreams = maxStreams
 	c.InitialStreamWindowSize = windowBytes
 	c.MaxStreamWindowSize = windowBytes
 	c.MaxMessageSize = maxYamuxMessage
@@ -199,7 +203,7 @@ func (h *Host) connect(ctx context.Context, addr string) error {
 	for _, target := range targets {
 		var conn libp2p.CapableConn
 		if conn, err = h.transport.Dial(ctx, target, info.ID); err == nil {
-			return h.setUp(ctx, conn, false)
+			return h.serve(ctx, conn, false)
 		}
 	}
 	return err
@@ -242,25 +246,16 @@ func resolve(ctx context.Context, a ma.Multiaddr) ([]ma.Multiaddr, error) {
 	return out, nil
 }
 
-// setUp opens or accepts the connection's stream and hands it to the link.
-func (h *Host) setUp(ctx context.Context, conn libp2p.CapableConn, incoming bool) error {
-	id := transport.PeerID(conn.RemotePeer().String())
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // AcceptStream has no context
-	var stream network.MuxedStream
-	var err error
-	if h.Leads(id) {
-		stream, err = conn.OpenStream(ctx)
-	} else {
-		stream, err = conn.AcceptStream()
-	}
-	if !stop() && err == nil {
-		err = ctx.Err()
-	}
+// serve hands a connection to the table of links.
+func (h *Host) serve(ctx context.Context, raw libp2p.CapableConn, incoming bool) error {
+	id := transport.PeerID(raw.RemotePeer().String())
+	c, err := newConn(raw, h.Leads(id), h.upgrader == nil, h.timeout)
 	if err != nil {
-		_ = conn.Close() // err is what matters
-		return fmt.Errorf("tcp: stream with %s: %w", id, err)
+		_ = raw.Close() // err is what matters
+		return err
 	}
-	return h.Attach(ctx, id, incoming, newPipe(conn, stream))
+	h.wg.Go(func() { c.accept(h.log) })
+	return h.Serve(ctx, id, incoming, c, h.upgrader)
 }
 
 func (h *Host) acceptLoop(l libp2p.Listener) {
@@ -275,7 +270,7 @@ func (h *Host) acceptLoop(l libp2p.Listener) {
 		h.wg.Go(func() {
 			ctx, cancel := context.WithTimeout(h.ctx, h.timeout)
 			defer cancel()
-			if err := h.setUp(ctx, conn, true); err != nil {
+			if err := h.serve(ctx, conn, true); err != nil {
 				h.log.Debug("incoming connection failed", zap.String("peer", conn.RemotePeer().String()), zap.Error(err))
 			}
 		})

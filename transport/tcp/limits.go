@@ -20,14 +20,18 @@ const (
 	gatherBytes = maxYamuxMessage - yamuxHeader
 	// sliceBytes makes header and payload of a slice fill exactly one write.
 	sliceBytes = gatherBytes - transport.HeaderBytes
-	// windowBytes is the yamux receive window of the one stream: lane 0's whole credit fits.
+	// maxStreams bounds a connection's streams: frames, control, and frames that follow others not yet gone.
+	maxStreams = 4
+	// maxUnknownStreams bounds the streams that have not said what they are.
+	maxUnknownStreams = 2
+	// windowBytes is the yamux receive window of a stream: lane 0's whole credit fits.
 	windowBytes = 4 << 20
 	// readBytes is the read buffer: many small frames in one read, while most of a slice goes straight to its place.
 	readBytes = 8 << 10
 
 	maxConnsPerPeer   = 8  // dials of both sides at once, and their retries
 	maxTransientConns = 64 // not yet authenticated, per direction
-	memoryPerPeer     = 16 << 20
+	memoryPerPeer     = maxStreams * windowBytes
 	dialsPerSecond    = 50 // new connections from one address, after the burst
 )
 

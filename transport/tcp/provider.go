@@ -4,8 +4,9 @@ import (
 	"bufio"
 	"io"
 
+	"time"
+
 	"github.com/libp2p/go-libp2p/core/network"
-	libp2p "github.com/libp2p/go-libp2p/core/transport"
 
 	"github.com/bornode/bornode/transport"
 )
@@ -13,18 +14,18 @@ import (
 // Name is the provider's name.
 const Name = "tcp"
 
-// pipe is one connection's stream as a transport.Provider. Noise protects integrity, so frames need no checksum.
+// pipe is a stream of frames as a transport.Provider. Noise protects integrity, so frames need no checksum.
 type pipe struct {
-	conn   libp2p.CapableConn
 	stream network.MuxedStream
+	kind   byte   // said before the first frame, but streamFirst
 	gather []byte // only the writer's
 	reader *bufio.Reader
 }
 
 var _ transport.Provider = (*pipe)(nil)
 
-func newPipe(conn libp2p.CapableConn, stream network.MuxedStream) *pipe {
-	return &pipe{conn: conn, stream: stream, reader: bufio.NewReaderSize(stream, readBytes)}
+func newPipe(stream network.MuxedStream, kind byte) *pipe {
+	return &pipe{stream: stream, kind: kind, reader: bufio.NewReaderSize(stream, readBytes)}
 }
 
 // Name implements transport.Provider.
@@ -37,10 +38,14 @@ func (p *pipe) Limits() transport.ProviderLimits {
 
 // WriteFrames gathers headers and payloads so that each write fills one yamux and one Noise message.
 func (p *pipe) WriteFrames(frames []transport.Frame) error {
+	b := p.gather[:0]
 	if p.gather == nil {
 		p.gather = make([]byte, 0, gatherBytes)
+		b = p.gather
+		if p.kind != streamFirst {
+			b = append(b, p.kind)
+		}
 	}
-	b := p.gather[:0]
 	var err error
 	for i := range frames {
 		f := &frames[i]
@@ -94,5 +99,8 @@ func (p *pipe) ReadPayload(dst []byte) error {
 	return err
 }
 
-// Close implements transport.Provider. The connection has no other stream.
-func (p *pipe) Close() error { return p.conn.Close() }
+// Close implements transport.Provider. It ends the stream, not the connection.
+func (p *pipe) Close() error {
+	_ = p.stream.SetDeadline(time.Unix(1, 0)) // wakes a writer that waits for a slow connection
+	return p.stream.Reset()
+}

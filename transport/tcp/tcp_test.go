@@ -165,8 +165,16 @@ func (b *bench) raw(t testing.TB, i int, target transport.Host) (transport.PeerI
 		stream, err = conn.AcceptStream()
 	}
 	require.NoError(t, err)
-	return id.ID(), newPipe(conn, stream)
+	return id.ID(), &rawPipe{pipe: newPipe(stream, streamFirst), conn: conn}
 }
+
+// rawPipe ends its connection.
+type rawPipe struct {
+	*pipe
+	conn io.Closer
+}
+
+func (p *rawPipe) Close() error { return p.conn.Close() }
 
 func TestConformance(t *testing.T) {
 	b := newBench()

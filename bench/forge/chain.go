@@ -1,4 +1,4 @@
-package bench
+package forge
 
 import (
 	"context"
@@ -21,10 +21,12 @@ import (
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/bls"
+	"github.com/bornode/bornode/transport/tcp"
 )
 
-// forge is a chain of one producer that lives in virtual time: it makes histories as fast as the machine can.
-type forge struct {
+// Chain is a chain of one producer that lives in virtual time: it makes histories as fast as the machine can. One
+// goroutine uses it.
+type Chain struct {
 	gen     *genesis.Genesis
 	store   *blockstore.Store
 	chain   *chain.Chain
@@ -37,32 +39,48 @@ type forge struct {
 	made    *block.Block         // by the tick in hand
 }
 
-const forgeChainID = 71_338
+// ChainID of the chains made here.
+const ChainID = 71_338
 
-// newForge makes the chain in a folder. Accounts are funded; its genesis lies in the past by as many slots as there
+// Options of a new chain.
+type Options struct {
+	Accounts []*ecdsa.PrivateKey // funded
+	Blocks   int                 // at most so many will be made
+	Members  []genesis.Member    // who may connect
+}
+
+// New makes a chain in a folder (blocks and state below it). Its genesis lies in the past by as many slots as there
 // will be blocks, so that no block is in the future for whoever imports them.
-func newForge(ctx context.Context, dir string, accounts []*ecdsa.PrivateKey, blocks int) (*forge, error) {
+func New(ctx context.Context, dir string, o Options) (*Chain, error) {
 	keys, err := signer.Generate(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	const slot = 500 * time.Millisecond
-	past := time.Duration(blocks+1000) * slot
+	past := time.Duration(o.Blocks+1000) * slot
 	rich := new(big.Int).Mul(big.NewInt(1e9), big.NewInt(1e18))
 	alloc := map[common.Address]*big.Int{keys.Account(): rich}
-	for _, k := range accounts {
+	for _, k := range o.Accounts {
 		alloc[crypto.PubkeyToAddress(k.PublicKey)] = rich
 	}
+	members := o.Members
+	if len(members) > 0 { // with a list of members the producer's node must be on it
+		id, err := tcp.GenerateIdentity()
+		if err != nil {
+			return nil, err
+		}
+		members = append(members[:len(members):len(members)], genesis.Member{PeerID: string(id.ID()), Account: keys.Account(), Roles: genesis.RoleProducer})
+	}
 	gen, err := genesis.New(genesis.Options{
-		ChainID: forgeChainID, GenesisTime: uint64(time.Now().Add(-past).Unix()), Slot: slot, TurnSlots: 1, //nolint:gosec // after 1970
-		EpochBlocks: 1200, MaxReversible: 3600, MaxBlockBytes: 16 << 20, Admin: keys.Account(), Alloc: alloc,
-		Producers: []genesis.Producer{{Account: keys.Account(), BLSKey: keys.VoteKey(), Proof: keys.ProvePossession(forgeChainID)}},
+		ChainID: ChainID, GenesisTime: uint64(time.Now().Add(-past).Unix()), Slot: slot, TurnSlots: 1, //nolint:gosec // after 1970
+		EpochBlocks: 1200, MaxReversible: 3600, MaxBlockBytes: 16 << 20, Admin: keys.Account(), Alloc: alloc, Members: members,
+		Producers: []genesis.Producer{{Account: keys.Account(), BLSKey: keys.VoteKey(), Proof: keys.ProvePossession(ChainID)}},
 	})
 	if err != nil {
 		return nil, err
 	}
-	f := &forge{gen: gen, keys: keys, params: gen.Parameters()}
-	if f.store, f.chain, err = openChain(ctx, dir, gen); err != nil {
+	f := &Chain{gen: gen, keys: keys, params: gen.Parameters()}
+	if f.store, f.chain, err = Open(ctx, dir, gen); err != nil {
 		return nil, err
 	}
 	hash := f.chain.Genesis().Hash()
@@ -71,8 +89,8 @@ func newForge(ctx context.Context, dir string, accounts []*ecdsa.PrivateKey, blo
 	return f, err
 }
 
-// openChain opens store and chain below a folder, without logs and metrics.
-func openChain(ctx context.Context, dir string, gen *genesis.Genesis) (*blockstore.Store, *chain.Chain, error) {
+// Open opens store and chain below a folder, without logs and metrics.
+func Open(ctx context.Context, dir string, gen *genesis.Genesis) (*blockstore.Store, *chain.Chain, error) {
 	sc := blockstore.DefaultConfig()
 	sc.Dir = filepath.Join(dir, "blocks")
 	s, err := blockstore.Open(sc, nil, nil)
@@ -88,10 +106,17 @@ func openChain(ctx context.Context, dir string, gen *genesis.Genesis) (*blocksto
 	return s, c, nil
 }
 
-func (f *forge) close() error { return errors.Join(f.chain.Close(), f.store.Close()) }
+// Close closes store and state.
+func (f *Chain) Close() error { return errors.Join(f.chain.Close(), f.store.Close()) }
 
-// next makes the next block of these transactions, and what votes and certificates it brings.
-func (f *forge) next(ctx context.Context, txs []*types.Transaction) (*block.Block, error) {
+// Genesis is the chain's.
+func (f *Chain) Genesis() *genesis.Genesis { return f.gen }
+
+// LIB is the last irreversible block, as the store has it.
+func (f *Chain) LIB() (height uint64, hash common.Hash) { return f.store.LIB() }
+
+// Next makes the next block of these transactions, and what votes and certificates it brings.
+func (f *Chain) Next(ctx context.Context, txs []*types.Transaction) (*block.Block, error) {
 	f.slot++
 	f.txs, f.made = txs, nil
 	if err := f.machine.Step(dpos.Tick{Now: time.Duration(f.slot) * f.params.Slot()}); err != nil { //nolint:gosec // small
@@ -123,7 +148,7 @@ func (f *forge) next(ctx context.Context, txs []*types.Transaction) (*block.Bloc
 }
 
 // do discharges duties as the driver would, at once.
-func (f *forge) do(ctx context.Context, rd dpos.Ready) (events []dpos.Event, err error) {
+func (f *Chain) do(ctx context.Context, rd dpos.Ready) (events []dpos.Event, err error) {
 	if p := rd.Produce; p != nil {
 		ev, err := f.produce(ctx, p)
 		if err != nil {
@@ -165,7 +190,7 @@ func (f *forge) do(ctx context.Context, rd dpos.Ready) (events []dpos.Event, err
 	return events, nil
 }
 
-func (f *forge) produce(ctx context.Context, p *dpos.Produce) ([]dpos.Event, error) {
+func (f *Chain) produce(ctx context.Context, p *dpos.Produce) ([]dpos.Event, error) {
 	built, err := f.chain.Build(ctx, chain.BuildRequest{Parent: p.Parent, Slot: p.Slot, Coinbase: f.keys.Account(),
 		QC: p.QC, FC: p.FC, EmptyOnly: p.EmptyOnly, Txs: &fixedTxs{f.txs}})
 	if err != nil {
@@ -194,4 +219,4 @@ func (t *fixedTxs) Next() *types.Transaction {
 	return t.left[0]
 }
 func (t *fixedTxs) Shift() { t.left = t.left[1:] }
-func (t *fixedTxs) Pop()   { t.left = nil } // refused: next reports the block as short
+func (t *fixedTxs) Pop()   { t.left = nil } // refused: Next reports the block as short

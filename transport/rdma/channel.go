@@ -1,0 +1,601 @@
+package rdma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/transport"
+	"github.com/bornode/bornode/transport/rdma/fabric"
+)
+
+// Channel is one end of a pair of connected ring pairs: after Connect a transport.Provider. One goroutine writes,
+// another reads; the other methods may be called by anyone at any time.
+type Channel struct {
+	d     *Device
+	peer  transport.PeerID
+	epoch uint64 // of this end
+	tag   uint64 // in the ids of work requests, so that those of another queue pair are told apart
+	qp    fabric.QP
+	own   side
+
+	exposed *block // rings and mailbox, which the peer writes
+	private *block // mirrors of the peer's rings, sources of small writes
+
+	making sync.Mutex // held while memory is allocated or connected: it is not freed meanwhile
+	setup  setup
+	flow   flow
+	reader reader
+	open   atomic.Bool // the set-up is through, frames may come
+
+	readWait  waiter
+	writeWait waiter
+	todo      atomic.Uint32 // for settle
+	work      atomic.Bool   // somebody wants the holder of tx to pump
+	roomy     atomic.Bool   // the blocked writer has room
+
+	state  atomic.Uint32
+	ctx    context.Context // until the channel ends
+	cancel context.CancelFunc
+	bye    atomic.Uint32 // number of the request that says BYE; 0: none
+	said   chan struct{} // it is done
+	gone   chan struct{} // everything is freed
+	once   sync.Once
+	limits atomic.Pointer[transport.ProviderLimits]
+	window window
+
+	errMu sync.Mutex
+	err   error
+
+	_ [unit]byte
+	// tx guards the sending half: flow's writer's account, mirrors, mailboxes, posting.
+	tx      sync.Mutex
+	closed  bool
+	mirror  [rings][]byte
+	remote  fabric.Remote
+	offset  [rings]uint64 // of the rings in remote
+	mailAt  uint64        // of the mailbox in remote
+	mailIn  *mailbox      // the peer writes it
+	mailOut *mailbox      // the peer's, where it is mapped
+	scratch []byte        // sources of mailbox writes, one for each place in the send queue
+	wrs     [maxChain]fabric.SendWR
+	sent    struct{ posts, requests, frames, mails, roomWaits uint64 }
+}
+
+var (
+	_ transport.Provider     = (*Channel)(nil)
+	_ transport.Counted      = (*Channel)(nil)
+	_ transport.WindowReader = (*Channel)(nil)
+	_ consumer               = (*Channel)(nil)
+	_ wire                   = (*Channel)(nil)
+)
+
+// States of a channel.
+const (
+	stateLive   uint32 = iota
+	stateBroken        // what has arrived may still be read
+	stateDead
+)
+
+// Bits of Channel.todo.
+const (
+	todoWake uint32 = 1 << iota // the reader
+	todoPump
+)
+
+func newChannel(d *Device, peer transport.PeerID) *Channel {
+	c := &Channel{
+		d: d, peer: peer, epoch: newEpoch(), tag: uint64(rand.Uint32()>>1) << 32,
+		setup: newSetup(),
+		said:  make(chan struct{}), gone: make(chan struct{}),
+	}
+	c.readWait.init(d.cfg.Spin)
+	c.writeWait.init(d.cfg.Spin)
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// Peer is who is at the other end, as told to NewChannel.
+func (c *Channel) Peer() transport.PeerID { return c.peer }
+
+// Name implements transport.Provider: "shm", "rdma", "rdma-rxe", "sim".
+func (c *Channel) Name() string { return c.d.caps.Provider }
+
+// Limits implements transport.Provider. What it lets lanes 1-3 have under way always fits the peer's ring, so a write
+// never waits for them; it is known after Connect.
+func (c *Channel) Limits() transport.ProviderLimits {
+	if l := c.limits.Load(); l != nil {
+		return *l
+	}
+	return transport.ProviderLimits{SliceBytes: sliceBytes, UnacknowledgedBytes: transport.UnacknowledgedBytes}
+}
+
+// Done is closed when the channel has ended, by Close or a failure.
+func (c *Channel) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Err tells why the channel has ended; nil before. It wraps ErrBroken, transport.ErrProtocol, ErrDeviceLost or
+// transport.ErrClosed.
+func (c *Channel) Err() error {
+	c.errMu.Lock()
+	defer c.errMu.Unlock()
+	return c.err
+}
+
+// end is the one way a channel ends. It wakes everybody and does not wait.
+func (c *Channel) end(err error, state uint32) bool {
+	c.errMu.Lock()
+	if c.err != nil {
+		if state > c.state.Load() {
+			c.state.Store(state)
+		}
+		c.errMu.Unlock()
+		return false
+	}
+	c.err = err
+	c.state.Store(state)
+	c.cancel()
+	c.errMu.Unlock()
+	c.readWait.wake()
+	c.writeWait.wake()
+	return true
+}
+
+// fault implements consumer: the queue pair has failed, the peer broke the protocol, or the device is lost.
+func (c *Channel) fault(err error) {
+	if c.end(err, stateBroken) {
+		c.d.note(c, err)
+	}
+}
+
+// failed ends the channel after an error of the sending half.
+func (c *Channel) failed(err error) {
+	if isProtocol(err) {
+		c.breach(err)
+		return
+	}
+	c.fault(err)
+}
+
+// snap breaks the queue pair and ends the channel.
+func (c *Channel) snap(err error) {
+	c.tx.Lock()
+	if !c.closed && c.qp != nil {
+		c.qp.Break()
+	}
+	c.tx.Unlock()
+	c.fault(err)
+}
+
+// WriteFrames implements transport.Provider. Control frames and those of lane 0 go first. It returns when the frames
+// are in the ring or its mirror: what waits for credits then goes out as soon as they come.
+func (c *Channel) WriteFrames(frames []transport.Frame) error {
+	if c.d.poller.armed.Load() {
+		c.d.poller.poll() // nobody is polling: a look costs nothing that matters, and finds what lost its event
+	}
+	c.tx.Lock()
+	err := c.write(frames)
+	c.tx.Unlock()
+	if c.work.Load() {
+		c.kick()
+	}
+	if err != nil {
+		c.failed(err)
+	}
+	return err
+}
+
+func (c *Channel) write(frames []transport.Frame) error {
+	for ring := range rings {
+		for i := range frames {
+			if ringOf(&frames[i].Header) != ring {
+				continue
+			}
+			if err := c.encode(ring, &frames[i]); err != nil {
+				return err
+			}
+		}
+	}
+	c.sent.frames += uint64(len(frames))
+	return c.pump()
+}
+
+// encode puts a frame into the mirror. It waits for room, without tx.
+func (c *Channel) encode(ring ringKind, f *transport.Frame) error {
+	if len(f.Payload) > transport.MaxSliceBytes {
+		return fmt.Errorf("rdma: frame with %d bytes, at most %d", len(f.Payload), transport.MaxSliceBytes)
+	}
+	need := recordBytes(len(f.Payload))
+	o := &c.flow.out[ring]
+	for c.closed || o.room() < need || c.state.Load() != stateLive {
+		if err := c.waitRoom(ring, need); err != nil {
+			return err
+		}
+	}
+	mem := c.mirror[ring]
+	transport.PutHeader(mem[o.written&(o.size-1):], &f.Header)
+	put(mem, o.written+transport.HeaderBytes, f.Payload)
+	o.written += need
+	return nil
+}
+
+// waitRoom waits for room in a ring. tx is held, but not while waiting.
+func (c *Channel) waitRoom(ring ringKind, need uint64) error {
+	if err := c.ended(); err != nil {
+		return err
+	}
+	c.roomy.Store(false)
+	c.flow.wanted, c.flow.wantRing = need, ring
+	if err := c.pump(); err != nil || c.flow.wanted == 0 {
+		return err
+	}
+	c.sent.roomWaits++
+	c.tx.Unlock()
+	if c.work.Load() {
+		c.kick()
+	}
+	c.d.poller.await(&c.writeWait, c.writable)
+	c.tx.Lock()
+	return c.ended()
+}
+
+func (c *Channel) writable() bool { return c.roomy.Load() || c.state.Load() != stateLive }
+
+func (c *Channel) ended() error {
+	if c.state.Load() == stateLive && !c.closed {
+		return nil
+	}
+	return c.Err()
+}
+
+// pump sends what can go. tx is held.
+func (c *Channel) pump() error {
+	if c.closed {
+		return c.Err()
+	}
+	roomy, err := c.flow.pump(c)
+	if roomy {
+		c.roomy.Store(true)
+	}
+	return err
+}
+
+// kick pumps, now or by whoever holds tx.
+func (c *Channel) kick() (woke bool) {
+	c.work.Store(true)
+	for c.work.Load() && c.tx.TryLock() {
+		c.work.Store(false)
+		var err error
+		if c.open.Load() && c.state.Load() == stateLive {
+			err = c.pump()
+		}
+		c.tx.Unlock()
+		if err != nil {
+			c.failed(err)
+		}
+		if c.roomy.Load() && c.writeWait.wake() {
+			woke = true
+		}
+	}
+	return woke
+}
+
+// kickBlocked is for the guard.
+func (c *Channel) kickBlocked() {
+	if c.flow.blocked.Load() {
+		c.kick()
+	}
+}
+
+// post implements wire.
+func (c *Channel) post(ops []op) (int, error) {
+	wrs, stored := c.wrs[:0], 0
+	number := c.flow.posted
+	for i := range ops {
+		o := &ops[i]
+		if o.kind == opMail && c.mailOut != nil {
+			c.mailOut.store(&o.mail)
+			c.sent.mails++
+			stored = 1
+			continue
+		}
+		number++
+		wrs = append(wrs, c.request(o, number))
+	}
+	n, err := c.qp.Post(wrs)
+	c.sent.posts++
+	c.sent.requests += uint64(n)
+	return stored + n, c.postError(err)
+}
+
+func (c *Channel) postError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fabric.ErrFull):
+		c.d.poller.full.Store(true)
+		c.d.poller.watch()
+		return nil
+	}
+	return fmt.Errorf("%w: %s: posting: %w", ErrBroken, c.d.caps.Provider, err)
+}
+
+// request makes the work request of an op.
+func (c *Channel) request(o *op, number uint32) fabric.SendWR {
+	wr := fabric.SendWR{ID: c.tag | uint64(number), Op: fabric.OpWrite, Imm: o.imm, Signaled: o.signal}
+	switch {
+	case o.kind == opMail:
+		at := int(number) % c.d.size.send * unit
+		wr.Local = c.scratch[at : at+mailWords*8]
+		putWords(wr.Local, &o.mail)
+		wr.Remote = c.remote.Addr + c.mailAt
+		c.sent.mails++
+	case o.from < o.to && !c.flow.mapped:
+		size := c.flow.out[o.ring].size
+		at, n := o.from&(size-1), o.to-o.from
+		wr.Local = c.mirror[o.ring][at : at+n]
+		wr.Remote = c.remote.Addr + c.offset[o.ring] + at
+	}
+	if o.kind == opImm {
+		wr.Op = fabric.OpWriteImm
+	}
+	if len(wr.Local) > 0 {
+		wr.Key, wr.RKey = c.private.key(), c.remote.Key
+		wr.Inline = len(wr.Local) <= c.d.caps.MaxInline
+	}
+	return wr
+}
+
+// mailbox implements wire.
+func (c *Channel) mailbox() words { return c.mailIn.load() }
+
+// complete implements consumer.
+func (c *Channel) complete(done *fabric.Completion, sent []byte) bool {
+	if done.ID&recvID == 0 && done.ID&^(1<<32-1) != c.tag {
+		return false // of an older queue pair with the same number
+	}
+	if done.Status != fabric.StatusOK {
+		c.fault(statusError(c.d.caps.Provider, done.Status))
+		return false
+	}
+	switch done.Op {
+	case fabric.OpRecvImm:
+		return c.arrive(done.Imm)
+	case fabric.OpRecv:
+		return c.describe(sent[:min(int(done.Bytes), len(sent))])
+	}
+	number := uint32(done.ID)
+	c.flow.done(number)
+	if bye := c.bye.Load(); bye != 0 && number == bye {
+		close(c.said)
+	}
+	return c.wants(false, c.flow.blocked.Load())
+}
+
+// arrive takes an immediate.
+func (c *Channel) arrive(imm uint32) bool {
+	switch imm >> valueBits {
+	case classProbe:
+		return c.probedBy(imm & valueMask)
+	case classBye:
+		c.fault(fmt.Errorf("%w: %s: closed by the peer", ErrBroken, c.d.caps.Provider))
+		return false
+	}
+	if !c.open.Load() {
+		c.breach(fmt.Errorf("%w: immediate %#x before the set-up", transport.ErrProtocol, imm))
+		return false
+	}
+	a, err := c.flow.arrive(imm)
+	if err != nil {
+		c.breach(err)
+		return false
+	}
+	return c.wants(a.published && c.readWait.parked.Load(), a.owes || c.flow.blocked.Load())
+}
+
+// breach ends the channel of a peer that broke the protocol: nothing more of it is read, and the queue pair breaks, so
+// that it cannot go on using receive entries.
+func (c *Channel) breach(err error) {
+	if c.end(err, stateDead) {
+		c.d.note(c, err)
+		c.d.background(func() { c.snap(err) })
+	}
+}
+
+// wants notes what settle shall do, and whether it is needed.
+func (c *Channel) wants(wake, pump bool) bool {
+	var bits uint32
+	if wake {
+		bits |= todoWake
+	}
+	if pump {
+		bits |= todoPump
+	}
+	if bits == 0 {
+		return false
+	}
+	c.todo.Or(bits)
+	return true
+}
+
+// settle implements consumer.
+func (c *Channel) settle() (woke bool) {
+	bits := c.todo.Swap(0)
+	if bits&todoWake != 0 {
+		woke = c.readWait.wake()
+	}
+	if bits&todoPump != 0 && c.kick() {
+		woke = true
+	}
+	return woke
+}
+
+// ReadHeader implements transport.Provider. Frames of the control ring come first. After the channel has broken, what
+// had arrived before is given out, then the error.
+func (c *Channel) ReadHeader() (transport.Header, error) {
+	for {
+		state := c.state.Load() // before looking: what arrived before the end is seen
+		if state != stateDead && c.open.Load() {
+			for ring := range rings {
+				if c.reader.has(ring) {
+					return c.readHeader(ring)
+				}
+			}
+		}
+		if state != stateLive {
+			return transport.Header{}, c.Err()
+		}
+		c.d.poller.await(&c.readWait, c.readable)
+	}
+}
+
+func (c *Channel) readable() bool {
+	return c.state.Load() != stateLive || c.open.Load() && c.reader.available()
+}
+
+func (c *Channel) readHeader(ring ringKind) (transport.Header, error) {
+	h, err := c.reader.header(ring)
+	if err != nil {
+		return h, c.readError(err)
+	}
+	if ring == ringBulk && c.reader.tired() {
+		c.d.poller.help() // so that what arrived for lane 0 meanwhile is seen before the next slice
+	}
+	c.credit()
+	return h, nil
+}
+
+// ReadPayload implements transport.Provider.
+func (c *Channel) ReadPayload(dst []byte) error {
+	if err := c.reader.payload(dst); err != nil {
+		return c.readError(err)
+	}
+	c.credit()
+	return nil
+}
+
+// credit announces what was consumed if it is time.
+func (c *Channel) credit() {
+	r := c.reader.current
+	if c.flow.readerOwes(r, c.reader.in[r].next) {
+		c.kick()
+	}
+}
+
+func (c *Channel) readError(err error) error {
+	if isProtocol(err) {
+		c.breach(err)
+		return err
+	}
+	if ended := c.Err(); ended != nil {
+		return ended
+	}
+	return err
+}
+
+// received is how many bytes of rings the peer has told of.
+func (c *Channel) received() uint64 {
+	if !c.open.Load() {
+		return 0
+	}
+	return c.flow.published[ringControl].Load() + c.flow.published[ringBulk].Load() - 2*c.setup.peer.start
+}
+
+// Close ends the channel and wakes its reader and writer. The peer is told in the background if the queue pair still
+// works. It may be called more than once.
+func (c *Channel) Close() error {
+	c.end(fmt.Errorf("%w: the channel, here", transport.ErrClosed), stateDead)
+	c.once.Do(func() { go c.leave() }) // the device waits for it
+	return nil
+}
+
+// leave tells the peer, frees everything and gives the channel's place back.
+func (c *Channel) leave() {
+	if c.farewell() {
+		timer := time.NewTimer(lingerTime)
+		select {
+		case <-c.said:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	c.making.Lock() // whoever allocates or connects sees that the channel has ended
+	if c.qp != nil {
+		c.d.route(c.qp.Num(), nil)
+	}
+	c.free()
+	c.making.Unlock()
+	c.d.log.Debug("channel closed", zap.String("peer", string(c.peer)), zap.Error(c.Err()))
+	close(c.gone)
+	c.d.forget(c)
+}
+
+// farewell posts a BYE if it can be posted.
+func (c *Channel) farewell() bool {
+	c.tx.Lock()
+	defer c.tx.Unlock()
+	if !c.open.Load() || c.broken() || c.flow.slots() < 1 {
+		return false
+	}
+	c.flow.posted++
+	c.bye.Store(c.flow.posted)
+	wr := [1]fabric.SendWR{{ID: c.tag | uint64(c.flow.posted), Op: fabric.OpWriteImm, Imm: immediate(classBye, 0), Signaled: true}}
+	n, _ := c.qp.Post(wr[:]) // not told, then
+	return n == 1
+}
+
+// broken tells that the queue pair does not work any more, or must not.
+func (c *Channel) broken() bool { return !errors.Is(c.Err(), transport.ErrClosed) }
+
+// free gives up queue pair and memory, as far as they are there.
+func (c *Channel) free() {
+	c.tx.Lock()
+	c.closed = true
+	c.mirror, c.mailIn, c.mailOut, c.scratch = [rings][]byte{}, nil, nil, nil
+	if c.qp != nil {
+		if err := c.qp.Close(); err != nil {
+			c.d.log.Debug("closing a queue pair", zap.Error(err))
+		}
+	}
+	c.tx.Unlock()
+	c.window.close()
+	c.reader.close()
+	c.exposed.close()
+	c.private.close()
+}
+
+// allocate makes memory and queue pair.
+func (c *Channel) allocate(ctx context.Context) (err error) {
+	d := c.d
+	control, bulk := d.rings()
+	c.own = side{control: uint64(control), bulk: uint64(bulk), entries: uint64(d.size.entries), start: d.cfg.FirstPosition}
+	mapped := d.caps.MapsRemote
+	if c.exposed, err = d.pool.get(ctx, control+bulk+mailboxBytes, mapped); err != nil {
+		return err
+	}
+	c.qp, err = d.fd.NewQP(fabric.QPConfig{CQ: d.cq, SRQ: d.srq, SendDepth: d.size.send})
+	if err != nil {
+		return fmt.Errorf("rdma: %s: making a queue pair: %w", d.caps.Provider, err)
+	}
+	mem := c.exposed.bytes()
+	c.mailIn = mailboxOf(mem[control+bulk:])
+	first := c.own.words()
+	c.mailIn.store(&first)
+	c.mailIn.setProbe(0)
+	c.flow.depth, c.flow.mapped = uint32(d.size.send), mapped
+
+	n := d.size.send*unit + fabric.MaxSendBytes
+	if !mapped {
+		n += control + bulk
+	}
+	if c.private, err = d.pool.get(ctx, n, false); err != nil {
+		return err
+	}
+	c.scratch = c.private.bytes()[n-d.size.send*unit-fabric.MaxSendBytes : n]
+	return nil
+}

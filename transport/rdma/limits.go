@@ -1,0 +1,76 @@
+package rdma
+
+import (
+	"time"
+
+	"github.com/bornode/bornode/transport"
+)
+
+// Bounds on what a peer may say and on what is kept for it.
+const (
+	// MaxLocalBytes is the longest Channel.Local.
+	MaxLocalBytes = 1 << 10
+
+	// MinRingBytes is the smallest ring: every record fits three quarters of it, which is what the rules of credit
+	// leave free when nothing is under way.
+	MinRingBytes = 128 << 10
+	// MaxRingBytes is the largest ring. Positions travel as 28 bits of 64-byte units, far more than this.
+	MaxRingBytes = 64 << 20
+
+	// MinEntries and MaxEntries bound the receive entries that one side grants the other.
+	MinEntries = 4
+	MaxEntries = 1 << 12
+	// reservedEntries stand beyond the granted ones: one CREDIT, one ACK and one BYE may be under way. During set-up
+	// the descriptor and the two probes take them.
+	reservedEntries = 3
+
+	// MaxChannelsLimit bounds Config.MaxChannels.
+	MaxChannelsLimit = 1 << 12
+
+	// pollBatch is how many completions are taken from the queue at once.
+	pollBatch = 32
+	// repostBatch is how many used receive entries may wait to be posted again; the SRQ has as many to spare.
+	repostBatch = 64
+	// lowEntries: below it the device says that the shared receive queue runs low.
+	lowEntries = repostBatch / 2
+	// windowReads is the send queue of the queue pair of a window: READs under way.
+	windowReads = 16
+	// signalEvery: one work request in so many asks for a completion.
+	signalEvery = 32
+	// minSendDepth is the smallest send queue that keeps a signalled request under way when it is full.
+	minSendDepth = 2*signalEvery + maxChain
+	// maxChain is the longest chain of one post: the mailbox, two rings split at their ends, a CREDIT or an ACK.
+	maxChain = 8
+
+	// stageBytes is what a reader copies out of a ring at once when records are small.
+	stageBytes = 8 << 10
+	// directBytes: the payload of a record from this size on is copied from the ring to its place at once.
+	directBytes = 4 << 10
+
+	// sliceBytes is the payload of a frame.
+	sliceBytes = transport.MaxSliceBytes
+	// maxRecordBytes is the largest record in a ring.
+	maxRecordBytes = (transport.HeaderBytes + transport.MaxSliceBytes + unit - 1) &^ (unit - 1)
+
+	// slabBytes is the unit in which the pool registers memory: whole huge pages.
+	slabBytes = 8 << 20
+	hugeBytes = 2 << 20
+	pageBytes = 4 << 10
+	// mailboxBytes follow the rings in exposed memory; one cache line of them is used.
+	mailboxBytes = pageBytes
+
+	// maxOpenAreas bounds the open files of a peer's window.
+	maxOpenAreas = 64
+
+	// guardTick is how long a completion may stay unseen when the reader that polled last went off to work and no
+	// other polls. See doc.go.
+	guardTick = time.Millisecond
+	// spinCheck is how many polls go between looks at the clock.
+	spinCheck = 8
+	// eventPatience is when an event of the completion queue counts as lost.
+	eventPatience = 5 * time.Second
+	// minSpin is what the adaptive spin of a reader shrinks to.
+	minSpin = time.Microsecond
+	// lingerTime bounds how long a closed channel waits until the peer has been told.
+	lingerTime = 100 * time.Millisecond
+)
