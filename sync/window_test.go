@@ -327,6 +327,26 @@ func TestPullRunAheadIsBounded(t *testing.T) {
 	})
 }
 
+// TestPullWaitsForTheManager: what was read and not taken yet is bounded too, so that a chunk of huge blocks is not in
+// memory before anybody looks at it.
+func TestPullWaitsForTheManager(t *testing.T) {
+	onWindows(t, func(l *lab) {
+		chain := newChain(40, chainShape{size: 600 << 10})
+		l.mem.SetWindowFaults("b", "a", mem.WindowFaults{Latency: time.Millisecond})
+		a, b := l.node("a", chain), l.node("b", nil)
+		b.dial(a.host)
+		l.eventually(func() bool { return b.m.Status().Blocks > 0 }, "under way")
+		var before, after int
+		b.m.query(func() {
+			before = l.mem.WindowReads("b", "a")
+			l.pass(time.Second)
+			after = l.mem.WindowReads("b", "a")
+		})
+		require.LessOrEqual(l.t, after-before, windowBatches+1)
+		l.caughtUp(b, chain)
+	})
+}
+
 // TestPullOfBlocksLargerThanExpected: a chunk that turns out far larger than its size is cut, without a message and
 // without a block lost.
 func TestPullOfBlocksLargerThanExpected(t *testing.T) {
