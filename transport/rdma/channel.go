@@ -76,6 +76,8 @@ var (
 	_ wire                   = (*Channel)(nil)
 )
 
+var errNotConnected = errors.New("rdma: the channel is not connected")
+
 // States of a channel.
 const (
 	stateLive   uint32 = iota
@@ -191,6 +193,9 @@ func (c *Channel) WriteFrames(frames []transport.Frame) error {
 }
 
 func (c *Channel) write(frames []transport.Frame) error {
+	if !c.open.Load() {
+		return errNotConnected
+	}
 	for ring := range rings {
 		for i := range frames {
 			if ringOf(&frames[i].Header) != ring {
