@@ -598,7 +598,7 @@ func (c *Channel) allocate(ctx context.Context) (err error) {
 	if c.exposed, err = d.pool.get(ctx, control+bulk+mailboxBytes, mapped); err != nil {
 		return err
 	}
-	c.qp, err = d.fd.NewQP(fabric.QPConfig{CQ: d.cq, SRQ: d.srq, SendDepth: d.size.send})
+	c.qp, err = d.fd.NewQP(fabric.QPConfig{CQ: d.cq, SRQ: d.srq, SendDepth: d.size.send, RNRRetry: d.cfg.RNRRetry})
 	if err != nil {
 		return fmt.Errorf("rdma: %s: making a queue pair: %w", d.caps.Provider, err)
 	}
