@@ -55,8 +55,10 @@ testnet: build ## start 4 producers and 1 observer in .testnet
 testnet-down: ## stop the network in .testnet and delete it
 	scripts/testnet.sh down
 
-bench: build ## imports and a 4-node network; table and build/bench.json
+bench: build ## imports, a network, transports, a joining node; tables, JSON and charts in build/
 	build/bin/bornode bench all --json build/bench.json
+	build/bin/bornode bench transport --json build/bench-transport.json --svg build/bench-transport.svg
+	build/bin/bornode bench sync --dir build/bench --json build/bench-sync.json --svg build/bench-sync.svg
 
 contracts: ## compile the system contracts again (needs npm)
 	contracts/build.sh

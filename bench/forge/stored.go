@@ -33,7 +33,7 @@ type Stored struct {
 	Name    string `json:"name"` // kind and size, as in tables
 	Totals
 	Height uint64           `json:"height"` // head
-	LIB    uint64           `json:"lib"`    // last irreversible block, below the head
+	LIB    uint64           `json:"lib"`    // last irreversible block
 	Hash   common.Hash      `json:"hash"`   // of LIB
 	Server transport.PeerID `json:"server"`
 	Joiner transport.PeerID `json:"joiner"`

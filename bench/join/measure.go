@@ -85,6 +85,15 @@ type Report struct {
 	Rounds  int          `json:"rounds"`
 	Links   *wire.Report `json:"links,omitempty"` // bandwidth of the bare links in the same session
 	Results []Result     `json:"results"`
+	Failed  []string     `json:"failed,omitempty"` // runs that failed, and why
+}
+
+// Err tells of failed runs.
+func (r *Report) Err() error {
+	if len(r.Failed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d runs failed, the first: %s", len(r.Failed), r.Failed[0])
 }
 
 // what is one line of the report, before it is measured.
@@ -96,21 +105,25 @@ type what struct {
 	provider    string
 }
 
-// Measure makes the histories that are not there yet and measures every phase, mode and route, taking turns.
+// Measure makes the histories that are not there yet and measures every phase, mode and route, taking turns. A run that
+// fails is named in the report; the others go on.
 func Measure(ctx context.Context, o Options) (*Report, error) {
 	list, err := o.list(ctx)
 	if err != nil {
 		return nil, err
 	}
+	r := &Report{Machine: figures.Machine(), Rounds: o.Rounds}
 	for round := range o.Rounds {
 		for _, w := range list {
 			o.Progress(fmt.Sprintf("round %d of %d: %s, %s %s over %s", round+1, o.Rounds, w.history.Name, w.phase, w.mode, w.route.Name))
-			if err := o.once(ctx, w); err != nil {
-				return nil, fmt.Errorf("%s, %s %s over %s: %w", w.history.Name, w.phase, w.mode, w.route.Name, err)
+			if err := o.once(ctx, w); ctx.Err() != nil {
+				return nil, errors.Join(ctx.Err(), err)
+			} else if err != nil {
+				r.Failed = append(r.Failed, fmt.Sprintf("%s, %s %s over %s: %v", w.history.Name, w.phase, w.mode, w.route.Name, err))
+				o.Progress("failed: " + r.Failed[len(r.Failed)-1])
 			}
 		}
 	}
-	r := &Report{Machine: figures.Machine(), Rounds: o.Rounds}
 	for _, w := range list {
 		r.Results = append(r.Results, w.result())
 	}

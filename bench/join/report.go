@@ -42,6 +42,9 @@ func (r *Report) groups() (out [][]*Result) {
 func (r *Report) Print(w io.Writer) error {
 	fmt.Fprintf(w, "machine: %s; %d rounds; median (min-max); CPU in %% of one core, peak of a second; server: a real node, its files in the page cache\n",
 		r.Machine, r.Rounds)
+	for _, f := range r.Failed {
+		fmt.Fprintf(w, "failed: %s\n", f)
+	}
 	if r.Links != nil {
 		fmt.Fprintln(w, "\nbare links in the same session, GB/s one way")
 		tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)

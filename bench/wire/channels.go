@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/transport"
 	"github.com/bornode/bornode/transport/link"
 	"github.com/bornode/bornode/transport/rdma"
 	"github.com/bornode/bornode/transport/rdma/fabric"
+	"github.com/bornode/bornode/transport/rdma/shm"
+	"github.com/bornode/bornode/transport/rdma/verbs"
 )
 
 // spinOf is rdma.Config.Spin for a way of waiting.
@@ -31,12 +36,14 @@ type opener func() (fabric.Device, error)
 // channels are RDMA channels, one per peer, on one device in each process, with links on them or without.
 type channels struct {
 	owned
-	open   opener
-	spin   time.Duration
-	links  bool
-	near   bool
-	device *rdma.Device
-	mine   []*rdma.Channel
+	open     opener
+	provider string
+	spin     time.Duration
+	links    bool
+	near     bool
+	offered  [][]byte // by the far side, if this is the near one
+	device   *rdma.Device
+	mine     []*rdma.Channel
 }
 
 const nearID = transport.PeerID("near")
@@ -55,6 +62,9 @@ func (c *channels) start(ctx context.Context, peers int) ([][]byte, error) {
 		return nil, err
 	}
 	c.own(c.device.Close)
+	if p := c.device.Caps().Provider; p != c.provider {
+		return nil, fmt.Errorf("the device is %s, not %s", p, c.provider)
+	}
 	out := make([][]byte, peers)
 	for i := range out {
 		peer := nearID
@@ -77,11 +87,14 @@ func (c *channels) offer(ctx context.Context, peers int) ([][]byte, error) {
 }
 
 func (c *channels) answer(ctx context.Context, offer [][]byte) ([][]byte, error) {
-	c.near = true
+	c.near, c.offered = true, offer
 	return c.start(ctx, len(offer))
 }
 
 func (c *channels) join(ctx context.Context, remote [][]byte) ([]end, error) {
+	if c.near {
+		remote = c.offered
+	}
 	if len(remote) != len(c.mine) {
 		return nil, fmt.Errorf("%d peers, expected %d", len(remote), len(c.mine))
 	}
@@ -133,27 +146,35 @@ func (c *channels) attach(ctx context.Context) ([]end, error) {
 // memory is the registered memory in use.
 func (c *channels) memory() int64 { return c.device.Stats().PoolUsed }
 
-// backend is a provider of package rdma that may work on this machine.
+// backend is what devices come from.
 type backend struct {
-	name string // without what only the device tells (rdma-rxe)
-	open opener
+	name      string
+	providers []string // names that its devices may give themselves
+	open      opener
 }
 
-var backends = []backend{}
+var backends = []backend{
+	{"shm", []string{"shm"}, func() (fabric.Device, error) { return shm.Open(shm.DefaultConfig(), zap.NewNop()) }},
+	{"verbs", []string{"rdma", "rdma-rxe"}, func() (fabric.Device, error) { return verbs.Open(verbs.DefaultConfig(), zap.NewNop()) }},
+}
 
-// find opens the backend's device for a look at it.
-func (b *backend) find() (fabric.Caps, error) {
+// look opens a device of the backend and closes it again.
+func (b *backend) look() (fabric.Caps, error) {
 	fd, err := b.open()
 	if err != nil {
 		return fabric.Caps{}, err
 	}
-	return fd.Caps(), fd.Close()
+	d, err := rdma.Open(fd, rdma.DefaultConfig(), nil, nil)
+	if err != nil {
+		return fabric.Caps{}, err
+	}
+	return d.Caps(), d.Close()
 }
 
 // fastPaths lists what works here of package rdma, by the name that the device gives itself.
 func fastPaths() (paths []Path, missing []string) {
 	for _, b := range backends {
-		caps, err := b.find()
+		caps, err := b.look()
 		if err != nil {
 			missing = append(missing, fmt.Sprintf("%s: %v", b.name, err))
 			continue
@@ -174,10 +195,9 @@ func newChannels(p Path) (carrier, error) {
 		return nil, err
 	}
 	for _, b := range backends {
-		caps, err := b.find()
-		if err == nil && caps.Provider == p.Provider && (p.Level == Channel || p.Level == LinkUp) {
-			return &channels{open: b.open, spin: spin, links: p.Level == LinkUp}, nil
+		if slices.Contains(b.providers, p.Provider) && (p.Level == Channel || p.Level == LinkUp) {
+			return &channels{open: b.open, provider: p.Provider, spin: spin, links: p.Level == LinkUp}, nil
 		}
 	}
-	return nil, errors.New("no device of this machine offers it")
+	return nil, errors.New("no backend offers it")
 }

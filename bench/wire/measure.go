@@ -40,6 +40,7 @@ type Report struct {
 	Paths   []Path   `json:"paths"`
 	Missing []string `json:"missing,omitempty"` // what could not be measured here, and why
 	Figures []Figure `json:"figures"`
+	Failed  []string `json:"failed,omitempty"` // measurements that failed, and why
 }
 
 // StepNames lists the measurements.
@@ -52,7 +53,7 @@ func StepNames() []string {
 }
 
 // Measure does every measurement on every path, interleaved: one after the other the paths do the same step, and all
-// of it Rounds times. A failure of one path ends it.
+// of it Rounds times. A measurement that fails is named in the report; the others go on.
 func Measure(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Machine: figures.Machine(), Rounds: o.Rounds, Seconds: o.Time.Seconds(), Paths: o.Paths}
 	for _, n := range o.Steps {
@@ -74,8 +75,11 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 				if !st.fits(p) {
 					continue
 				}
-				if err := once(ctx, &o, p, &st, runs[p]); err != nil {
-					return nil, err
+				if err := once(ctx, &o, p, &st, runs[p]); ctx.Err() != nil {
+					return nil, ctx.Err()
+				} else if err != nil {
+					o.Progress("failed: " + err.Error())
+					r.Failed = append(r.Failed, err.Error())
 				}
 			}
 		}
@@ -101,6 +105,14 @@ func once(ctx context.Context, o *Options, p Path, st *step, into map[string][]f
 		into[k] = append(into[k], v)
 	}
 	return nil
+}
+
+// Err tells of failed measurements.
+func (r *Report) Err() error {
+	if len(r.Failed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d measurements failed, the first: %s", len(r.Failed), r.Failed[0])
 }
 
 // Get is a figure; the zero spread if it was not measured.

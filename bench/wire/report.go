@@ -65,6 +65,9 @@ func (r *Report) Print(w io.Writer) error {
 	for _, m := range r.Missing {
 		fmt.Fprintf(w, "not measured: %s\n", m)
 	}
+	for _, f := range r.Failed {
+		fmt.Fprintf(w, "failed: %s\n", f)
+	}
 	for _, t := range tables() {
 		if err := r.print(w, &t); err != nil {
 			return err

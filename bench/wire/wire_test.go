@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -38,23 +39,32 @@ func testOptions(t *testing.T) Options {
 	return Options{Rounds: 1, Time: 10 * time.Millisecond, MaxPeers: 4, Far: []string{exe, farArgument}, Stderr: os.Stderr, Progress: func(string) {}}
 }
 
-// Every path that this machine has does every measurement; the report shows each path, and the page is well-formed.
+// Every path that this machine has does every measurement (those that poll all the time only two: they take the cores
+// from each other); the report shows each path, and the page is well-formed.
 func TestMeasure(t *testing.T) {
 	o := testOptions(t)
-	o.Paths, _ = Paths()
+	all, _ := Paths()
+	polled := slices.DeleteFunc(slices.Clone(all), func(p Path) bool { return p.Wait != Polled })
+	o.Paths = slices.DeleteFunc(slices.Clone(all), func(p Path) bool { return p.Wait == Polled })
 	r, err := Measure(t.Context(), o)
 	require.NoError(t, err)
-	for _, p := range o.Paths {
+	require.NoError(t, r.Err())
+	o.Paths, o.Steps = polled, []string{"round trip", "1MiB"}
+	some, err := Measure(t.Context(), o)
+	require.NoError(t, err)
+	require.NoError(t, some.Err())
+	r.Paths, r.Figures = append(r.Paths, polled...), append(r.Figures, some.Figures...)
+	for _, p := range all {
 		require.Positive(t, r.Get(p, RoundTripP50).Median, p)
 		require.Positive(t, r.Get(p, Bandwidth("1MiB")).Median, p)
 		require.Positive(t, r.Get(p, CPUPerGB("1MiB")).Median, p)
 		require.Equal(t, p.Wait != Polled, r.Get(p, PeerCost(4)).Measured(), p)
-		require.Equal(t, p.Level == LinkUp, r.Get(p, BusyP99).Measured(), p)
+		require.Equal(t, p.Level == LinkUp && p.Wait != Polled, r.Get(p, BusyP99).Measured(), p)
 	}
 	var table, page bytes.Buffer
 	require.NoError(t, r.Print(&table))
 	require.NoError(t, r.WriteSVG(&page))
-	for _, p := range o.Paths {
+	for _, p := range all {
 		require.Contains(t, table.String(), p.String())
 		require.Contains(t, page.String(), p.String())
 	}
@@ -81,8 +91,13 @@ func TestFailures(t *testing.T) {
 
 	o.Steps = nil
 	o.Far = []string{"/bin/false"}
-	_, err = Measure(t.Context(), o)
-	require.ErrorContains(t, err, "far process")
+	r, err := Measure(t.Context(), o)
+	require.NoError(t, err, "the others could go on")
+	require.ErrorContains(t, r.Err(), "far process")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Measure(ctx, o)
+	require.ErrorIs(t, err, context.Canceled)
 
 	s, err := openSession(t.Context(), &Options{Far: testOptions(t).Far, Stderr: io.Discard}, o.Paths[0], 1)
 	require.NoError(t, err)

@@ -96,7 +96,11 @@ func bareLinks(c *cobra.Command, exe string, rounds int) (*wire.Report, error) {
 			o.Paths = append(o.Paths, p)
 		}
 	}
-	return wire.Measure(c.Context(), o)
+	r, err := wire.Measure(c.Context(), o)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.Err()
 }
 
 // benchTransfer is the joiner of the transfer phase.

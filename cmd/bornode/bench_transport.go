@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -70,6 +71,7 @@ func benchFar() *cobra.Command {
 type report interface {
 	Print(w io.Writer) error
 	WriteSVG(w io.Writer) error
+	Err() error
 }
 
 // writeReport prints the tables and writes JSON and charts where a path is given.
@@ -84,7 +86,7 @@ func writeReport(c *cobra.Command, jsonPath, svgPath string, r report) error {
 			return err
 		}
 	}
-	return r.Print(c.OutOrStdout())
+	return errors.Join(r.Print(c.OutOrStdout()), r.Err())
 }
 
 func writeFile(path string, write func(io.Writer) error) error {

@@ -153,12 +153,13 @@ func testConnectContext(t *testing.T, h Harness) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		qp := newEnd(t, a, fabric.QPConfig{}).qp
-		require.ErrorIs(t, qp.Connect(ended, info, lead), context.Canceled)
+		done := make(chan error, 1)
+		go func() { done <- qp.Connect(ended, info, lead) }()
+		require.ErrorIs(t, within(t, done), context.Canceled)
 		require.NoError(t, qp.Close())
 
 		ctx, cancel := context.WithCancel(t.Context())
 		qp = newEnd(t, a, fabric.QPConfig{}).qp
-		done := make(chan error, 1)
 		go func() { done <- qp.Connect(ctx, info, lead) }()
 		cancel()
 		if err := within(t, done); err != nil { // nil: the backend needs no answer to connect
