@@ -25,6 +25,7 @@ type lab struct {
 	t       *testing.T
 	newHost func(name string) transport.Host
 	mem     *mem.Network // nil on tcp
+	windows bool         // every node serves a window
 	log     *zap.Logger
 }
 
@@ -43,10 +44,12 @@ func onMem(t *testing.T, f func(l *lab)) {
 	})
 }
 
-// forEachProvider runs a test on every provider: in memory on virtual time, and on tcp with real sockets.
+// forEachProvider runs a test on every provider: in memory on virtual time, without and with windows that peers read
+// history from, and on tcp with real sockets.
 func forEachProvider(t *testing.T, f func(l *lab)) {
 	t.Helper()
 	t.Run("mem", func(t *testing.T) { onMem(t, f) })
+	t.Run("window", func(t *testing.T) { onWindows(t, f) })
 	t.Run("tcp", func(t *testing.T) {
 		l := &lab{t: t, log: testLog(t)}
 		l.newHost = func(string) transport.Host {
@@ -80,6 +83,8 @@ type node struct {
 	links chan transport.Link
 	once  sync.Once
 	stop  func()
+
+	window *modelWindow // nil: it serves none
 }
 
 type nodeOption func(*Config, *Deps)
@@ -91,6 +96,10 @@ func (l *lab) node(name string, chain []*block.Block, opts ...nodeOption) *node 
 		Host: n.host, Driver: n.modelNode, Blocks: n.modelNode, Pool: n.pool, Params: modelParams, Genesis: modelGenesis.Hash(),
 		Classify: modelClassify, Corrupt: modelCorrupt, CheckSeal: modelSeal, Log: l.log.Named(name),
 		OnLink: func(k transport.Link) { n.links <- k },
+	}
+	if l.windows {
+		n.window = l.serveWindow(n)
+		deps.Identity.Pull = true
 	}
 	for _, o := range opts {
 		o(&cfg, &deps)

@@ -146,7 +146,7 @@ func (j *joiner) result(height uint64) (a answer, err error) {
 		return a, err
 	}
 	for _, p := range j.manager.Peers() {
-		a.Provider = p.Provider
+		a.Provider = p.Path.Provider
 	}
 	return a, nil
 }
