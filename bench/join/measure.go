@@ -42,7 +42,11 @@ const TCP = "tcp"
 
 // Routes lists what this program can do.
 func Routes() []Route {
-	return []Route{{Name: TCP, Provider: "tcp"}}
+	return []Route{
+		{Name: TCP, Provider: "tcp", Settings: []string{"rdma.mode=off"}},
+		{Name: "shm push", Provider: "shm", Settings: []string{"rdma.mode=auto", "sync.pull=false"}},
+		{Name: "shm pull", Provider: "shm", Settings: []string{"rdma.mode=auto", "sync.pull=true"}},
+	}
 }
 
 // Options of a measurement.

@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -85,7 +86,7 @@ func (r *runner) startNode(ctx context.Context, name, dir string, id transport.P
 		return true, n.client.CallContext(ctx, &version, "web3_clientVersion")
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w (%w)", err, n.stop())
+		return nil, errors.Join(err, n.stop())
 	}
 	return n, nil
 }

@@ -69,6 +69,9 @@ func (r *Report) Print(w io.Writer) error {
 		}
 		base := g[0]
 		for _, x := range g[1:] {
+			if !x.Seconds.Measured() || !base.Seconds.Measured() {
+				continue
+			}
 			fmt.Fprintf(w, "  %s against %s: time %s, CPU of both %s (joiner %s, server %s)\n", x.Route, base.Route, figures.Change(x.Seconds, base.Seconds),
 				figures.Change(x.BothCPU, base.BothCPU), figures.Change(x.JoinerCPU, base.JoinerCPU), figures.Change(x.ServerCPU, base.ServerCPU))
 		}

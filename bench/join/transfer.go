@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 
 	"github.com/ethereum/go-ethereum/common"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/node"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/transport"
 	"github.com/bornode/bornode/transport/tcp"
@@ -70,6 +72,14 @@ func openJoiner(dir string) (j *joiner, err error) {
 	key, err := tcp.LoadOrCreateIdentity(cfg.Path(cfg.Keys.Identity))
 	if err != nil {
 		return nil, err
+	}
+	up, err := node.OpenUpgrader(&cfg.RDMA, j.store.Window(), zap.NewNop(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if up != nil {
+		j.closers = append(j.closers, up.Close)
+		cfg.P2P.TCP.Upgrader = up
 	}
 	if j.host, err = tcp.New(cfg.P2P.TCP, key, nil, nil); err != nil {
 		return nil, err
