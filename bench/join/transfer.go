@@ -28,8 +28,8 @@ type task struct {
 
 // answer is a line of its standard output: an empty one when it is ready and when it has all blocks, then the result.
 type answer struct {
-	Hash     common.Hash `json:"hash,omitzero"` // of the block at the height
-	Provider string      `json:"provider,omitempty"`
+	Hash    common.Hash `json:"hash,omitzero"` // of the block at the height
+	Carried carried     `json:"carried,omitzero"`
 }
 
 // joiner is a node's host, sync manager and block store around a driver that only checks digests.
@@ -156,7 +156,7 @@ func (j *joiner) result(height uint64) (a answer, err error) {
 		return a, err
 	}
 	for _, p := range j.manager.Peers() {
-		a.Provider = p.Path.Provider
+		a.Carried = carried{Provider: p.Path.Provider, Ranges: p.RangeBytes, Pulled: p.PulledBytes}
 	}
 	return a, nil
 }
