@@ -11,6 +11,10 @@ import (
 	"github.com/bornode/bornode/internal/telemetry"
 	"github.com/bornode/bornode/rpc"
 	blocksync "github.com/bornode/bornode/sync"
+	"github.com/bornode/bornode/transport/rdma"
+	"github.com/bornode/bornode/transport/rdma/detect"
+	"github.com/bornode/bornode/transport/rdma/shm"
+	"github.com/bornode/bornode/transport/rdma/verbs"
 	"github.com/bornode/bornode/transport/tcp"
 	"github.com/bornode/bornode/txpool"
 )
@@ -27,6 +31,7 @@ type Config struct {
 	Log       telemetry.LogConfig     `mapstructure:"log" comment:"what is logged, on standard error"`
 	Metrics   telemetry.MetricsConfig `mapstructure:"metrics" comment:"Prometheus metrics (docs/metrics.md)"`
 	P2P       P2P                     `mapstructure:"p2p" comment:"peers"`
+	RDMA      RDMA                    `mapstructure:"rdma" comment:"faster paths than tcp to peers that have them too (docs/rdma.md)"`
 	Sync      blocksync.Config        `mapstructure:"sync" comment:"synchronisation with peers"`
 	Consensus consensus.Config        `mapstructure:"consensus" comment:"voting and production"`
 	Chain     chain.Config            `mapstructure:"chain" comment:"execution and state"`
@@ -48,6 +53,28 @@ type P2P struct {
 	TCP        tcp.Config `mapstructure:"tcp" comment:"links over TCP"`
 }
 
+// RDMA says how links leave tcp.
+type RDMA struct {
+	Detect  detect.Config `mapstructure:",squash"`
+	Device  verbs.Config  `mapstructure:"device" comment:"the network device; without settings every port that can carry a peer is offered"`
+	SHM     shm.Config    `mapstructure:"shm" comment:"shared memory with processes of this host"`
+	Channel rdma.Config   `mapstructure:"channel" comment:"rings and memory of the connection with each peer"`
+}
+
+// Validate names the first setting that cannot work.
+func (r *RDMA) Validate() error {
+	if err := r.Detect.Validate(); err != nil {
+		return err
+	}
+	if err := r.Device.Validate(); err != nil {
+		return fmt.Errorf("device: %w", err)
+	}
+	if err := r.SHM.Validate(); err != nil {
+		return fmt.Errorf("shm: %w", err)
+	}
+	return r.Channel.Validate()
+}
+
 // Default is the configuration of a node that was told nothing.
 func Default() *Config {
 	c := &Config{
@@ -55,6 +82,7 @@ func Default() *Config {
 		Keys:      Keys{Identity: "keys/identity.key"},
 		Log:       telemetry.DefaultLogConfig(),
 		P2P:       P2P{TCP: tcp.DefaultConfig()},
+		RDMA:      RDMA{Detect: detect.DefaultConfig(), Device: verbs.DefaultConfig(), SHM: shm.DefaultConfig(), Channel: rdma.DefaultConfig()},
 		Sync:      blocksync.DefaultConfig(),
 		Consensus: consensus.DefaultConfig(),
 		Chain:     chain.DefaultConfig(),
@@ -82,7 +110,7 @@ func (c *Config) Validate() error {
 		name string
 		v    interface{ Validate() error }
 	}{
-		{"log", c.Log}, {"p2p.tcp", &c.P2P.TCP}, {"sync", &c.Sync}, {"consensus", c.Consensus}, {"chain", &c.Chain},
+		{"log", c.Log}, {"p2p.tcp", &c.P2P.TCP}, {"rdma", &c.RDMA}, {"sync", &c.Sync}, {"consensus", c.Consensus}, {"chain", &c.Chain},
 		{"store", &c.Store}, {"pool", &c.Pool}, {"rpc", &c.RPC},
 	} {
 		if err := part.v.Validate(); err != nil {

@@ -40,6 +40,10 @@ func walk(v reflect.Value, prefix, comment string, out *[]section) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name := f.Tag.Get("mapstructure")
+		if name == ",squash" {
+			squash(v.Field(i), prefix, &(*out)[at])
+			continue
+		}
 		if name == "" || name == "-" {
 			continue
 		}
@@ -52,6 +56,16 @@ func walk(v reflect.Value, prefix, comment string, out *[]section) {
 			continue
 		}
 		(*out)[at].fields = append((*out)[at].fields, field{key: key, comment: f.Tag.Get("comment"), value: v.Field(i)})
+	}
+}
+
+// squash adds the settings of a struct whose keys stand beside those of the struct around it.
+func squash(v reflect.Value, prefix string, to *section) {
+	t := v.Type()
+	for i := range t.NumField() {
+		if name := t.Field(i).Tag.Get("mapstructure"); name != "" && name != "-" {
+			to.fields = append(to.fields, field{key: prefix + "." + name, comment: t.Field(i).Tag.Get("comment"), value: v.Field(i)})
+		}
 	}
 }
 

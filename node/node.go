@@ -25,6 +25,7 @@ import (
 	"github.com/bornode/bornode/rpc"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/transport"
+	"github.com/bornode/bornode/transport/rdma/detect"
 	"github.com/bornode/bornode/transport/tcp"
 	"github.com/bornode/bornode/txpool"
 )
@@ -117,7 +118,11 @@ func (n *Node) openNetwork() (err error) {
 	if err != nil {
 		return err
 	}
-	host, err := tcp.New(n.cfg.P2P.TCP, key, n.log.Named("tcp"), n.reg)
+	cfg := n.cfg.P2P.TCP
+	if cfg.Upgrader, err = n.openUpgrader(); err != nil {
+		return err
+	}
+	host, err := tcp.New(cfg, key, n.log.Named("tcp"), n.reg)
 	if err != nil {
 		return err
 	}
@@ -152,7 +157,7 @@ func (n *Node) openConsensus() (err error) {
 		return err
 	}
 	n.onClose(n.driver.Close)
-	identity := blocksync.Identity{Upgrades: n.gen.UpgradesDigest()}
+	identity := blocksync.Identity{Upgrades: n.gen.UpgradesDigest(), Pull: n.cfg.RDMA.Detect.Mode != detect.Off}
 	if s := deps.Signer; s != nil {
 		identity.Account = s.Account()
 		identity.Sign = func(h common.Hash) ([]byte, error) {

@@ -33,9 +33,10 @@ func (w rpcNetwork) Peers() []rpc.PeerInfo {
 	out := make([]rpc.PeerInfo, len(peers))
 	for i, p := range peers {
 		out[i] = rpc.PeerInfo{
-			ID: string(p.ID), Address: p.Address, Provider: p.Provider, Incoming: p.Incoming, Height: p.Head.Height, LIB: p.LIB.Height,
-			RTTMicros: uint64(p.RTT.Microseconds()), //nolint:gosec // a round trip is not negative
-			Counters:  counters(p),
+			ID: string(p.ID), Address: p.Address, Provider: p.Path.Provider, Reason: p.Path.Reason, Incoming: p.Incoming, Height: p.Head.Height, LIB: p.LIB.Height,
+			RTTMicros: uint64(p.RTT.Microseconds()),        //nolint:gosec // a round trip is not negative
+			Since:     uint64(max(0, p.Path.Since.Unix())), //nolint:gosec // not negative
+			Counters:  counters(p), Channel: p.Path.Counters,
 		}
 	}
 	return out
@@ -46,7 +47,8 @@ func counters(p blocksync.PeerInfo) map[string]uint64 {
 	c := map[string]uint64{
 		"blocksReceived": p.BlocksIn, "blocksSent": p.BlocksOut, "votesReceived": p.VotesIn, "votesSent": p.VotesOut,
 		"transactionsReceived": p.TransactionsIn, "transactionsSent": p.TransactionsOut,
-		"rangeBlocks": p.RangeBlocks, "rangeBytes": p.RangeBytes, "servedBlocks": p.Served, "servedBytes": p.ServedBytes,
+		"rangeBlocks": p.RangeBlocks, "rangeBytes": p.RangeBytes, "pulledBlocks": p.PulledBlocks, "pulledBytes": p.PulledBytes,
+		"servedBlocks": p.Served, "servedBytes": p.ServedBytes,
 		"duplicates": p.Duplicates, "dropped": p.Dropped,
 		"framesSent": p.Transport.FramesSent, "framesReceived": p.Transport.FramesReceived, "framesResent": p.Transport.FramesResent,
 		"reconnects": p.Transport.Reconnects,

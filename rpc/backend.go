@@ -90,13 +90,15 @@ type Sync interface{ SyncStatus() SyncStatus }
 type PeerInfo struct {
 	ID        string            `json:"id"`
 	Address   string            `json:"address"`
-	Provider  string            `json:"provider"` // tcp, shm, rdma, rdma-rxe
-	Reason    string            `json:"reason,omitempty"`
+	Provider  string            `json:"provider"`         // tcp, shm, rdma, rdma-rxe
+	Reason    string            `json:"reason,omitempty"` // why this provider
+	Since     uint64            `json:"providerSince"`    // Unix seconds
 	Incoming  bool              `json:"incoming"`
 	Height    uint64            `json:"height"`
 	LIB       uint64            `json:"lib"`
 	RTTMicros uint64            `json:"rttMicros"`
 	Counters  map[string]uint64 `json:"counters,omitempty"`
+	Channel   map[string]uint64 `json:"channel,omitempty"` // counters of the provider's channel; none on tcp
 }
 
 // Network is the peer-to-peer side.

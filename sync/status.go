@@ -65,7 +65,7 @@ type SyncStatus struct {
 // PeerInfo describes one peer. Counters count since its link came up.
 type PeerInfo struct {
 	ID          string
-	Provider    string
+	Path        transport.Path
 	Incoming    bool
 	State       State // of the peer as seen from here
 	Handshaken  bool
@@ -85,6 +85,7 @@ type PeerInfo struct {
 
 	BlocksIn, BlocksOut, HeadersOut, VotesIn, VotesOut, TransactionsIn, TransactionsOut uint64
 	Duplicates, Dropped, RangeBlocks, RangeBytes, Served, ServedBytes                   uint64
+	PulledBlocks, PulledBytes                                                           uint64 // of RangeBlocks and RangeBytes: read from its window
 
 	Transport transport.Stats
 }
@@ -129,12 +130,13 @@ func (m *Manager) Peers() []PeerInfo {
 func (m *Manager) info(p *peer, local Position, now time.Time) PeerInfo {
 	c := &p.counts
 	i := PeerInfo{
-		ID: string(p.id), Provider: p.link.Provider(), Incoming: p.link.Incoming(), Handshaken: p.handshaken,
+		ID: string(p.id), Path: p.link.Path(), Incoming: p.link.Incoming(), Handshaken: p.handshaken,
 		Head: p.pos.Head, LIB: p.pos.LIB, First: p.pos.First, Justified: p.pos.Justified, Generation: p.seenGen,
 		Linked: p.linked, RTT: p.clock.RTT(), ClockOffset: p.clock.Offset(),
 		BlocksIn: c.blocksIn, BlocksOut: c.blocksOut, HeadersOut: c.headersOut, VotesIn: c.votesIn, VotesOut: c.votesOut,
 		TransactionsIn: c.txsIn, TransactionsOut: c.txsOut, Duplicates: c.duplicates, Dropped: c.dropped,
 		RangeBlocks: c.rangeBlocks, RangeBytes: c.rangeBytes, Served: c.served.Load(), ServedBytes: c.servedBytes.Load(),
+		PulledBlocks: c.pulledBlocks, PulledBytes: c.pulledBytes,
 		Transport: p.link.Stats(),
 	}
 	if now.Before(p.dampedUntil) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,11 +77,6 @@ type Device struct {
 
 // served is what Serve was given.
 type served struct{ source transport.Source }
-
-// fileServer is a fabric device that hands files to the peers of its queue pairs (shm).
-type fileServer interface {
-	Serve(open func(area uint32) (*os.File, error))
-}
 
 // Open starts a device on fd and owns fd from then on: also when it fails it closes fd. The effective number of
 // channels and entries follows from cfg and what fd can do; cfg's are upper bounds. log and reg may be nil. The metrics
@@ -238,15 +232,9 @@ func (d *Device) rings() (control, bulk int) {
 // Serve offers src to the peers of all channels, present and future; nil ends the offer.
 func (d *Device) Serve(src transport.Source) {
 	d.source.Store(&served{src})
-	s, ok := d.fd.(fileServer)
-	if !ok {
-		return
+	if s, ok := d.fd.(fabric.FileServer); ok {
+		s.Serve(src)
 	}
-	if src == nil {
-		s.Serve(nil)
-		return
-	}
-	s.Serve(src.Open)
 }
 
 // Break breaks the queue pairs of the channels with the peer, "" means all peers, as a fault of the network would. It

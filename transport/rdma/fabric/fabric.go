@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 )
 
 // Bounds that hold on every backend.
@@ -234,6 +235,18 @@ type FileSharer interface {
 	// OpenArea asks the peer for the file of an area of its served window. The caller closes it. ErrUnsupported if the
 	// peer serves none.
 	OpenArea(ctx context.Context, area uint32) (File, error)
+}
+
+// FileSource opens what the peers of a device's queue pairs may read by FileSharer. An unknown area gives an error that
+// wraps fs.ErrNotExist. Files are regular and opened for reading only. It may be called concurrently.
+type FileSource interface {
+	Open(area uint32) (*os.File, error)
+}
+
+// FileServer is a Device whose queue pairs are FileSharers.
+type FileServer interface {
+	// Serve sets what peers may open from now on; nil: nothing.
+	Serve(src FileSource)
 }
 
 // File is a file to read from.

@@ -2,9 +2,10 @@ package shm
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/bornode/bornode/transport/rdma/fabric"
 )
 
 // Config sets a device. The zero value is not valid; start from DefaultConfig.
@@ -34,8 +35,5 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Source opens what peers may read over a queue pair (transport.Source has this shape). An unknown area gives an error
-// that wraps fs.ErrNotExist. Files must be regular and opened for reading only. It may be called concurrently.
-type Source interface {
-	Open(area uint32) (*os.File, error)
-}
+// Source opens what peers may read over a queue pair.
+type Source = fabric.FileSource
