@@ -29,9 +29,12 @@ type poller struct {
 	active   atomic.Bool  // somebody found something by polling lately
 	guarded  atomic.Bool  // guard will tick
 	guard    *time.Timer
+	ticking  sync.Mutex // held by the guard
+	stopped  bool       // guarded by ticking
 	wakeups  atomic.Uint64
 	ticks    atomic.Uint64
 	others   atomic.Uint64 // readers and writers woken
+	dead     atomic.Bool   // the queue does not work any more
 	full     atomic.Bool   // a post was refused: the guard lets blocked channels try again
 
 	mu      sync.Mutex // a system call under it is polling and arming themselves only
@@ -81,6 +84,9 @@ func (p *poller) close() {
 	if p.guard != nil {
 		p.guard.Stop()
 	}
+	p.ticking.Lock() // one may be under way
+	p.stopped = true
+	p.ticking.Unlock()
 	p.block.close()
 }
 
@@ -228,6 +234,7 @@ func (p *poller) dispatch(n int, err error) (woke bool) {
 
 func (p *poller) fail(err error) {
 	if !errors.Is(err, fabric.ErrClosed) {
+		p.dead.Store(true)
 		p.d.lose(err)
 	}
 }
@@ -268,11 +275,11 @@ func (p *poller) watch() {
 
 // tick is the guard: readers that found something went off to work without arming the queue.
 func (p *poller) tick() {
+	p.ticking.Lock()
+	defer p.ticking.Unlock()
 	p.guarded.Store(false)
-	select {
-	case <-p.d.stop:
+	if p.stopped {
 		return
-	default:
 	}
 	p.ticks.Add(1)
 	if p.full.Swap(false) {
@@ -293,7 +300,7 @@ func (p *poller) tick() {
 // run sleeps until events come, until the queue is closed.
 func (p *poller) run() {
 	defer p.d.wg.Done()
-	for {
+	for !p.dead.Load() {
 		if err := p.d.cq.Wait(); err != nil {
 			p.fail(err)
 			return

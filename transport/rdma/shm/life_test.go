@@ -168,14 +168,15 @@ func TestIdleDeviceSleeps(t *testing.T) {
 	go func() {
 		defer close(echoed)
 		for range rounds {
-			if y.sleep() {
+			if _, ok := y.hear(true); ok {
 				y.qp.Post(ping)
 			}
 		}
 	}()
 	for range rounds {
 		x.post(ping...)
-		require.True(t, x.sleep())
+		_, ok := x.hear(true)
+		require.True(t, ok)
 	}
 	<-echoed
 	require.NotZero(t, x.dev.Stats().Wakes)
