@@ -76,6 +76,8 @@ var (
 	_ wire                   = (*Channel)(nil)
 )
 
+var errNotConnected = errors.New("rdma: the channel is not connected")
+
 // States of a channel.
 const (
 	stateLive   uint32 = iota
@@ -191,6 +193,9 @@ func (c *Channel) WriteFrames(frames []transport.Frame) error {
 }
 
 func (c *Channel) write(frames []transport.Frame) error {
+	if !c.open.Load() {
+		return errNotConnected
+	}
 	for ring := range rings {
 		for i := range frames {
 			if ringOf(&frames[i].Header) != ring {
@@ -202,7 +207,22 @@ func (c *Channel) write(frames []transport.Frame) error {
 		}
 	}
 	c.sent.frames += uint64(len(frames))
-	return c.pump()
+	err := c.pump()
+	if c.flow.mapped {
+		c.touch()
+	}
+	return err
+}
+
+// touch brings the next record's cache lines, which the peer has read long ago, back to this processor while nobody
+// waits for it.
+func (c *Channel) touch() {
+	for ring := range rings {
+		if o := &c.flow.out[ring]; o.room() > 2*unit {
+			clear(c.mirror[ring][o.written&(o.size-1):][:8])
+			clear(c.mirror[ring][(o.written+unit)&(o.size-1):][:8])
+		}
+	}
 }
 
 // encode puts a frame into the mirror. It waits for room, without tx.
@@ -578,7 +598,7 @@ func (c *Channel) allocate(ctx context.Context) (err error) {
 	if c.exposed, err = d.pool.get(ctx, control+bulk+mailboxBytes, mapped); err != nil {
 		return err
 	}
-	c.qp, err = d.fd.NewQP(fabric.QPConfig{CQ: d.cq, SRQ: d.srq, SendDepth: d.size.send})
+	c.qp, err = d.fd.NewQP(fabric.QPConfig{CQ: d.cq, SRQ: d.srq, SendDepth: d.size.send, RNRRetry: d.cfg.RNRRetry})
 	if err != nil {
 		return fmt.Errorf("rdma: %s: making a queue pair: %w", d.caps.Provider, err)
 	}

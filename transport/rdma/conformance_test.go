@@ -14,7 +14,7 @@ import (
 
 // suiteConfig is tight, so that the suite meets its edges.
 func suiteConfig() Config {
-	c := DefaultConfig()
+	c := testConfig()
 	c.ControlRingBytes, c.BulkRingBytes, c.Entries = MinRingBytes, 2*MinRingBytes, 16
 	c.MaxChannels = 16
 	c.PoolBytes = 64 << 20

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -192,7 +193,7 @@ func (q *qp) lead(ctx context.Context, peer info) error {
 
 func (q *qp) writeSecret(ctx context.Context, peer info) (result, error) {
 	source := q.meet[8:meetBytes]
-	*(*uint64)(unsafe.Pointer(&source[0])) = peer.secret
+	binary.LittleEndian.PutUint64(source, peer.secret)
 	q.mu.Lock()
 	position := q.reserve()
 	q.wrs[0] = C.struct_bv_wr{
@@ -217,9 +218,12 @@ func (q *qp) follow(ctx context.Context, peer info) error {
 	if err := q.route(peer); err != nil {
 		return err
 	}
+	var secret [8]byte
+	binary.LittleEndian.PutUint64(secret[:], q.local.secret)
+	want := binary.NativeEndian.Uint64(secret[:])
 	p := newPacer()
 	defer p.timer.Stop()
-	for atomic.LoadUint64((*uint64)(unsafe.Pointer(&q.meet[0]))) != q.local.secret {
+	for atomic.LoadUint64((*uint64)(unsafe.Pointer(&q.meet[0]))) != want {
 		select {
 		case <-q.down:
 			return fabric.ErrBroken

@@ -15,12 +15,10 @@ import (
 // layout compiles testdata/layout.c and gives what it prints.
 func layout(t *testing.T, flags ...string) string {
 	t.Helper()
-	compiler := os.Getenv("CC")
-	if compiler == "" {
-		compiler = "cc"
-	}
+	compiler, err := exec.Command("go", "env", "CC").Output()
+	require.NoError(t, err)
 	program := filepath.Join(t.TempDir(), "layout")
-	out, err := exec.Command(compiler, append(flags, "-Wall", "-Werror", "-o", program, "testdata/layout.c")...).CombinedOutput()
+	out, err := exec.Command(strings.TrimSpace(string(compiler)), append(flags, "-Wall", "-Werror", "-o", program, "testdata/layout.c")...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	out, err = exec.Command(program).Output()
 	require.NoError(t, err)

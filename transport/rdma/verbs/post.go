@@ -42,7 +42,7 @@ func (q *qp) Post(wrs []fabric.SendWR) (int, error) {
 	}
 	for taken := 0; taken < len(wrs); {
 		n := min(len(wrs)-taken, len(q.wrs), q.room())
-		if n == 0 {
+		if n <= 0 {
 			return taken, fabric.ErrFull
 		}
 		first := q.posted.Load()
