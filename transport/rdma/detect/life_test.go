@@ -429,3 +429,42 @@ func mappings(t testing.TB) int {
 	require.NoError(t, err)
 	return strings.Count(string(b), "memfd:")
 }
+
+// TestIdlePeersSleep is A7: twenty peers that have nothing to say wake a node fewer than fifty times a second, with
+// the heartbeats of the links and the keep-alives of the connections counted in.
+func TestIdlePeersSleep(t *testing.T) {
+	const peers = 20
+	s := newStack(overMemory)
+	cfg := link.DefaultConfig()
+	cfg.HelloTimeout = conformance.Patience
+	hub := s.start(t, 0, cfg)
+	for i := range peers {
+		require.NoError(t, s.start(t, i+1, cfg).Dial(context.Background(), hub.Addrs()[0]))
+	}
+	links := make([]transport.Link, peers)
+	for i := range links {
+		links[i] = nextLink(t, hub)
+	}
+	for _, l := range links {
+		ready("shm")(t, l, l)
+	}
+	device := hub.device.(*memory).device
+	woken := func() uint64 {
+		d := device.Stats()
+		return d.Wakeups + d.ReaderWakeups + d.GuardTicks
+	}
+	heard := func() (n uint64) {
+		for _, l := range links {
+			n += l.Stats().FramesReceived
+		}
+		return n
+	}
+	began, before, frames := time.Now(), woken(), heard()
+	eventually(t, "two heartbeats of everyone, both ways", func() bool { return heard() >= frames+4*peers })
+	elapsed := time.Since(began).Seconds()
+	rate := float64(woken()-before) / elapsed
+	keepalives := 1.5 * peers / (cfg.IdleTimeout.Seconds() / keepalives) // the leader's goes out, the answer wakes it
+	t.Logf("%.0f wake-ups a second for the links, %.0f for the connections", rate, keepalives)
+	require.Less(t, rate+keepalives, 50.0)
+	require.Zero(t, device.Stats().Rescued)
+}
