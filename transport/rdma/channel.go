@@ -598,10 +598,13 @@ func (c *Channel) allocate(ctx context.Context) (err error) {
 	if c.exposed, err = d.pool.get(ctx, control+bulk+mailboxBytes, mapped); err != nil {
 		return err
 	}
-	c.qp, err = d.fd.NewQP(fabric.QPConfig{CQ: d.cq, SRQ: d.srq, SendDepth: d.size.send, RNRRetry: d.cfg.RNRRetry})
+	qp, err := d.fd.NewQP(fabric.QPConfig{CQ: d.cq, SRQ: d.srq, SendDepth: d.size.send, RNRRetry: d.cfg.RNRRetry})
 	if err != nil {
 		return fmt.Errorf("rdma: %s: making a queue pair: %w", d.caps.Provider, err)
 	}
+	c.tx.Lock()
+	c.qp = qp // the device knows the channel already and may break it
+	c.tx.Unlock()
 	mem := c.exposed.bytes()
 	c.mailIn = mailboxOf(mem[control+bulk:])
 	first := c.own.words()
