@@ -48,7 +48,7 @@ type Channel struct {
 	gone   chan struct{} // everything is freed
 	once   sync.Once
 	limits atomic.Pointer[transport.ProviderLimits]
-	window window
+	window windowFiles
 
 	errMu sync.Mutex
 	err   error

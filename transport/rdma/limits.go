@@ -61,8 +61,11 @@ const (
 	// mailboxBytes follow the rings in exposed memory; one cache line of them is used.
 	mailboxBytes = pageBytes
 
-	// maxOpenAreas bounds the open files of a peer's window.
-	maxOpenAreas = 64
+	// maxOpenAreas bounds the open files of a peer's window: who reads on needs the directory, an index file and a
+	// segment, or two where they meet.
+	maxOpenAreas = 16
+	// areaIdle is how long files of a peer's window stay open when nobody reads them, or up to twice that.
+	areaIdle = 15 * time.Second
 
 	// guardTick is how long a completion may stay unseen when the reader that polled last went off to work and no
 	// other polls. See doc.go.
