@@ -160,11 +160,7 @@ func (m *Manager) enter(d decision, now time.Time) {
 // pump keeps the pipeline of a lib_catchup full: requests, decoding, importing.
 func (m *Manager) pump(now time.Time) {
 	for _, a := range m.sched.Assign(now) {
-		p := m.peers[a.peer]
-		r := SyncRequest{Start: a.start, End: a.end, ReqIndex: a.req}
-		if p == nil || !p.send(transport.LaneConsensus, TypeSyncRequest, r.Encode()) {
-			m.sched.Fail(a.peer, a.req, CodeOverloaded, 0, now)
-		}
+		m.request(a, now)
 	}
 	for _, c := range m.sched.Undecoded() {
 		c.decoding = true
@@ -203,7 +199,14 @@ func (m *Manager) newestFC() []*block.Certificate {
 
 func (m *Manager) cancel(as []assignment) {
 	for _, a := range as {
-		if p := m.peers[a.peer]; p != nil {
+		p := m.peers[a.peer]
+		if p == nil {
+			continue
+		}
+		if j := p.windowJobs[a.req]; j != nil {
+			delete(p.windowJobs, a.req)
+			j.cancel()
+		} else {
 			r := SyncRequest{ReqIndex: a.req}
 			p.send(transport.LaneConsensus, TypeSyncRequest, r.Encode())
 		}
@@ -216,25 +219,11 @@ func (m *Manager) onAnswer(p *peer, s *SignedBlock) {
 		return
 	}
 	now := time.Now()
-	switch got, c := m.sched.Receive(p.id, s.ReqIndex, s.Height, s.Raw, now); got {
-	case receiptWrong:
-		err := wrongHeight(s.Height, c.next())
-		if s.Height == c.next() {
-			err = fmt.Errorf("block %d has %d bytes, the chain allows %d", s.Height, len(s.Raw), m.sched.lim.blockBytes)
-		}
-		m.punish(p, Validation, err)
+	switch got := m.take(p, s.ReqIndex, rangeBlock{height: s.Height, raw: s.Raw}, now); got {
+	case receiptChunk, receiptCut:
+		m.pump(now)
 		return
-	case receiptTaken, receiptChunk, receiptCut:
-		m.progress.received(len(s.Raw), now)
-		m.metrics.ranged(len(s.Raw))
-		p.counts.rangeBlocks++
-		p.counts.rangeBytes += uint64(len(s.Raw))
-		if got == receiptCut {
-			m.cancel([]assignment{{peer: p.id, req: s.ReqIndex}})
-		}
-		if got != receiptTaken {
-			m.pump(now)
-		}
+	case receiptTaken, receiptWrong:
 		return
 	}
 	switch {
@@ -245,6 +234,28 @@ func (m *Manager) onAnswer(p *peer, s *SignedBlock) {
 	default:
 		m.metrics.dropped("late_block")
 	}
+}
+
+// take gives a block of a range to the scheduler, whichever way it came.
+func (m *Manager) take(p *peer, req uint64, b rangeBlock, now time.Time) receipt {
+	got, c := m.sched.Receive(p.id, req, b, now)
+	switch got {
+	case receiptWrong:
+		err := wrongHeight(b.height, c.next())
+		if b.height == c.next() {
+			err = fmt.Errorf("block %d has %d bytes, the chain allows %d", b.height, len(b.raw), m.sched.lim.blockBytes)
+		}
+		m.punish(p, Validation, err)
+	case receiptTaken, receiptChunk, receiptCut:
+		m.progress.received(len(b.raw), now)
+		m.metrics.ranged(len(b.raw))
+		p.counts.rangeBlocks++
+		p.counts.rangeBytes += uint64(len(b.raw))
+		if got == receiptCut {
+			m.cancel([]assignment{{peer: p.id, req: req}})
+		}
+	}
+	return got
 }
 
 func (m *Manager) onError(p *peer, e *ErrorMessage) {

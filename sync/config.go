@@ -13,13 +13,14 @@ type Config struct {
 	PushBytes        int           `mapstructure:"push_bytes" comment:"New blocks of at most this many bytes are sent to peers in full; larger ones are announced by header and pulled."`
 	ChunkBytes       int           `mapstructure:"chunk_bytes" comment:"Size that one requested chunk of history aims at."`
 	ChunkBlocks      uint64        `mapstructure:"chunk_blocks" comment:"Most blocks in one requested chunk of history."`
+	Pull             bool          `mapstructure:"pull" comment:"Read history from a peer's window (one-sidedly, without its processor) where the link and the peer offer it; otherwise peers push it."`
 	RunAheadBytes    int64         `mapstructure:"run_ahead_bytes" comment:"History requested or received but not applied yet may take this many bytes."`
 	RunAheadBlocks   uint64        `mapstructure:"run_ahead_blocks" comment:"History requested or received but not applied yet may span this many blocks."`
 	RequestTimeout   time.Duration `mapstructure:"request_timeout" comment:"A request that brings nothing for this long (at least four round trips) goes to another peer."`
 	Heartbeat        time.Duration `mapstructure:"heartbeat" comment:"Time messages are sent this often."`
 	HeartbeatTimeout time.Duration `mapstructure:"heartbeat_timeout" comment:"A peer that is silent for this long is disconnected."`
 	HandshakeTimeout time.Duration `mapstructure:"handshake_timeout" comment:"A new link must bring a valid handshake within this time."`
-	ServeBytesPerSec int64         `mapstructure:"serve_bytes_per_sec" comment:"Rate limit for serving history to all peers together, in bytes per second; 0: none. Live traffic is never limited."`
+	ServeBytesPerSec int64         `mapstructure:"serve_bytes_per_sec" comment:"Rate limit for serving history to all peers together, in bytes per second; 0: none. Live traffic is never limited. With a limit the node offers no window, since reads of it cannot be limited."`
 	BanTime          time.Duration `mapstructure:"ban_time" comment:"A peer that sent something invalid is refused for this long."`
 }
 
@@ -31,6 +32,7 @@ func DefaultConfig() Config {
 		PushBytes:        128 << 10,
 		ChunkBytes:       4 << 20,
 		ChunkBlocks:      2048,
+		Pull:             true,
 		RunAheadBytes:    128 << 20,
 		RunAheadBlocks:   32768,
 		RequestTimeout:   5 * time.Second,

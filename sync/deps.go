@@ -103,7 +103,7 @@ type Identity struct {
 	Sign        func(hash common.Hash) ([]byte, error) // signature of Account (65 bytes R,S,V); nil: Account is not told
 	SignerStart time.Time                              // zero: no signer
 	Upgrades    common.Hash                            // digest of the upgrades the node knows
-	Pull        bool                                   // the node serves one-sided reads
+	Pull        bool                                   // the node serves a window for one-sided reads (told unless serving is limited)
 }
 
 // Deps are the parts that the manager works with. Host, Driver, Blocks and Classify are needed, the rest may be nil.

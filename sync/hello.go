@@ -21,7 +21,7 @@ func (m *Manager) sendHandshake(p *peer) {
 		Generation: p.sentGen, First: m.deps.Blocks.FirstHeight(), Justified: s.Justified, QC: s.QC, FC: s.FC,
 		Votes: s.OwnVotes[max(0, len(s.OwnVotes)-maxOwnVotes):], Upgrades: m.deps.Identity.Upgrades, Modes: ServeRange,
 	}
-	if m.deps.Identity.Pull {
+	if m.deps.Identity.Pull && m.cfg.ServeBytesPerSec == 0 {
 		h.Modes |= ServePull
 	}
 	if t := m.deps.Identity.SignerStart; !t.IsZero() {

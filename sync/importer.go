@@ -21,7 +21,7 @@ type decodeJob struct {
 	chunk *chunk
 	req   uint64
 	start uint64
-	raws  [][]byte
+	raws  []rangeBlock
 	peer  transport.PeerID
 }
 
@@ -48,14 +48,17 @@ func (m *Manager) decodeWorker() {
 // decodeChunk decodes consecutive blocks and checks that each is of its height and on top of the one before.
 func decodeChunk(j *decodeJob) (blocks []*block.Block, bad uint64, err error) {
 	blocks = make([]*block.Block, len(j.raws))
-	for i, raw := range j.raws {
-		height := j.start + uint64(i) //nolint:gosec // small
-		b, err := block.DecodeBlock(raw, 0)
+	for i := range j.raws {
+		height, told := j.start+uint64(i), j.raws[i].hash //nolint:gosec // small
+		b, err := block.DecodeBlock(j.raws[i].raw, 0)
 		if err != nil {
 			return nil, height, fmt.Errorf("block %d: %w", height, err)
 		}
 		if b.Number() != height {
 			return nil, height, wrongHeight(b.Number(), height)
+		}
+		if told != (common.Hash{}) && b.Hash() != told {
+			return nil, height, fmt.Errorf("block %d is %s, the index it was found in says %s", height, b.Hash(), told)
 		}
 		if i > 0 && b.Parent() != blocks[i-1].Hash() {
 			return nil, height, fmt.Errorf("block %d %s is not on top of %s", height, b.Hash(), blocks[i-1].Hash())

@@ -67,6 +67,9 @@ const (
 	maxInFlightPerPeer  = 8 // chunks
 	minInFlightPerPeer  = 2
 	serveWindowBytes    = 1 << 20 // read from the store at once while serving
+	windowReadBytes     = 1 << 20 // of neighbouring records read from a peer's window at once (one record may be larger)
+	windowBatches       = 2       // such reads of one chunk that the manager has not taken yet
+	windowPageTries     = 8       // readings of a directory page that was being changed
 	handshakesPerPeriod = 16      // per peer and heartbeat period; more are not answered
 )
 
@@ -84,6 +87,7 @@ const (
 	dampFor          = 30 * time.Second // a peer's wish not to get our relayed blocks or votes lasts this long
 	dampAfter        = 8                // useless duplicates in a row before that wish is sent
 	maxSourceBackoff = time.Minute
+	windowRetry      = time.Second     // a window that could not be read is tried again after this, doubled with each failure
 	aloneSlots       = 20              // without a peer and a new head for so long the node does not count as in sync
 	maxEmptyBelieved = 3               // answers in a row that brought nothing until a peer's LIB is not believed
 	claimFailures    = 2               // range requests in a row without a block until a peer's LIB starts no range sync

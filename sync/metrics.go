@@ -12,6 +12,9 @@ type metrics struct {
 	servedBytes     prometheus.Counter
 	rangeBlocks     prometheus.Counter
 	rangeBytes      prometheus.Counter
+	pulledBlocks    prometheus.Counter
+	pulledBytes     prometheus.Counter
+	fallbacks       prometheus.Counter
 	repairs         prometheus.Counter
 	stateNow        prometheus.Gauge
 }
@@ -35,6 +38,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		servedBytes:  one("served_bytes_total", "Bytes of blocks served for requests."),
 		rangeBlocks:  one("range_blocks_total", "Blocks received in ranges."),
 		rangeBytes:   one("range_bytes_total", "Bytes of blocks received in ranges."),
+		pulledBlocks: one("pulled_blocks_total", "Blocks of ranges read from peers' windows."),
+		pulledBytes:  one("pulled_bytes_total", "Bytes of blocks of ranges read from peers' windows."),
+		fallbacks:    one("pull_fallbacks_total", "Ranges, or rests of them, asked for by message because the peer's window could not be read."),
 		repairs:      one("repaired_blocks_total", "Corrupt records replaced by a peer's block."),
 		stateNow:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "bornode_blocksync_state_number", Help: "0 in_sync, 1 lib_catchup, 2 head_catchup."}),
 	}
@@ -42,7 +48,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{m.sent, m.received, m.drops, m.dups, m.headers, m.blocks, m.timeouts,
-		m.servedBlocks, m.servedBytes, m.rangeBlocks, m.rangeBytes, m.repairs, m.stateNow} {
+		m.servedBlocks, m.servedBytes, m.rangeBlocks, m.rangeBytes,
+		m.pulledBlocks, m.pulledBytes, m.fallbacks, m.repairs, m.stateNow} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -76,4 +83,6 @@ func (m *metrics) timeout(kind string)   { m.timeouts.WithLabelValues(kind).Inc(
 func (m *metrics) repaired()             { m.repairs.Inc() }
 func (m *metrics) state(s State)         { m.stateNow.Set(float64(s)) }
 func (m *metrics) served(bytes int)      { m.servedBlocks.Inc(); m.servedBytes.Add(float64(bytes)) }
+func (m *metrics) pulled(bytes int)      { m.pulledBlocks.Inc(); m.pulledBytes.Add(float64(bytes)) }
+func (m *metrics) fellBack()             { m.fallbacks.Inc() }
 func (m *metrics) ranged(bytes int)      { m.rangeBlocks.Inc(); m.rangeBytes.Add(float64(bytes)) }

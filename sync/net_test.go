@@ -25,6 +25,7 @@ type lab struct {
 	t       *testing.T
 	newHost func(name string) transport.Host
 	mem     *mem.Network // nil on tcp
+	windows bool         // every node serves a window
 	log     *zap.Logger
 }
 
@@ -43,10 +44,12 @@ func onMem(t *testing.T, f func(l *lab)) {
 	})
 }
 
-// forEachProvider runs a test on every provider: in memory on virtual time, and on tcp with real sockets.
+// forEachProvider runs a test on every provider: in memory on virtual time, without and with windows that peers read
+// history from, and on tcp with real sockets.
 func forEachProvider(t *testing.T, f func(l *lab)) {
 	t.Helper()
 	t.Run("mem", func(t *testing.T) { onMem(t, f) })
+	t.Run("window", func(t *testing.T) { onWindows(t, f) })
 	t.Run("tcp", func(t *testing.T) {
 		l := &lab{t: t, log: testLog(t)}
 		l.newHost = func(string) transport.Host {
@@ -58,6 +61,11 @@ func forEachProvider(t *testing.T, f func(l *lab)) {
 			require.NoError(t, err)
 			return h
 		}
+		f(l)
+	})
+	t.Run("shm", func(t *testing.T) {
+		l := &lab{t: t, log: testLog(t)}
+		l.newHost = func(string) transport.Host { return newFastHost(t) }
 		f(l)
 	})
 }
@@ -80,6 +88,8 @@ type node struct {
 	links chan transport.Link
 	once  sync.Once
 	stop  func()
+
+	window *modelWindow // nil: it serves none
 }
 
 type nodeOption func(*Config, *Deps)
@@ -91,6 +101,10 @@ func (l *lab) node(name string, chain []*block.Block, opts ...nodeOption) *node 
 		Host: n.host, Driver: n.modelNode, Blocks: n.modelNode, Pool: n.pool, Params: modelParams, Genesis: modelGenesis.Hash(),
 		Classify: modelClassify, Corrupt: modelCorrupt, CheckSeal: modelSeal, Log: l.log.Named(name),
 		OnLink: func(k transport.Link) { n.links <- k },
+	}
+	if l.windows {
+		n.window = l.serveWindow(n)
+		deps.Identity.Pull = true
 	}
 	for _, o := range opts {
 		o(&cfg, &deps)
@@ -156,8 +170,10 @@ type script struct {
 	link transport.Link
 	in   [transport.Lanes]chan transport.Message
 	over chan struct{}
-	pos  Position
 	gen  uint64
+
+	mu   sync.Mutex
+	pos  Position
 	edit func(*Handshake)
 }
 
@@ -188,7 +204,8 @@ func (s *script) connect(n *node) {
 				if MessageType(m.Type) == TypeTime {
 					t, _ := DecodeTime(m.Payload)
 					if t.Org == 0 {
-						a := Time{Org: t.Xmt, Rec: uint64(time.Now().UnixNano()), Xmt: uint64(time.Now().UnixNano()), Head: s.pos.Head, LIB: s.pos.LIB, Justified: s.pos.Justified}
+						pos := s.position()
+						a := Time{Org: t.Xmt, Rec: uint64(time.Now().UnixNano()), Xmt: uint64(time.Now().UnixNano()), Head: pos.Head, LIB: pos.LIB, Justified: pos.Justified}
 						k.TrySend(transport.Message{Type: uint8(TypeTime), Payload: a.Encode()})
 					}
 					continue
@@ -204,17 +221,26 @@ func (s *script) connect(n *node) {
 }
 
 func (s *script) at(head, lib *block.Block, justified uint64) *script {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.pos = Position{Head: RefOf(head.SealedHeader), LIB: RefOf(lib.SealedHeader), Justified: justified}
 	return s
+}
+
+func (s *script) position() Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pos
 }
 
 func (s *script) handshake() *Handshake {
 	s.gen++
 	now := uint64(time.Now().UnixNano())
 	id := string(s.host.ID())
+	pos := s.position()
 	h := &Handshake{
 		NetVersion: NetVersion, ChainID: modelGenesis.Hash(), NodeID: id, Time: now, Token: HandshakeToken(modelGenesis.Hash(), id, now),
-		P2PAddress: "/here", Head: s.pos.Head, LIB: s.pos.LIB, Justified: block.Point{Slot: s.pos.Justified}, First: s.pos.First,
+		P2PAddress: "/here", Head: pos.Head, LIB: pos.LIB, Justified: block.Point{Slot: pos.Justified}, First: pos.First,
 		OS: "test", Generation: s.gen, Modes: ServeRange,
 	}
 	if s.edit != nil {

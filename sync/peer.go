@@ -58,6 +58,11 @@ type peer struct {
 	badFrom    time.Time
 	suspected  int
 
+	windowQueue chan *windowJob       // to the goroutine that reads its window; nil until the first
+	windowJobs  map[uint64]*windowJob // by ReqIndex, while they are read and not pushed
+	windowAfter time.Time             // its window is not to be read before
+	windowFails int                   // in a row
+
 	ranges chan *serveJob       // history, under the rate limit
 	serve  chan *serveJob       // all other requests: never behind history
 	active map[uint64]*serveJob // by ReqIndex, until served
@@ -69,6 +74,7 @@ type peer struct {
 type peerCounts struct {
 	blocksIn, blocksOut, headersOut, votesIn, votesOut, txsIn, txsOut, duplicates, dropped, rangeBlocks uint64
 	rangeBytes                                                                                          uint64
+	pulledBlocks, pulledBytes                                                                           uint64        // of these, read from its window
 	served, servedBytes                                                                                 atomic.Uint64 // shared with the server
 }
 
@@ -82,6 +88,7 @@ func newPeer(parent context.Context, link transport.Link, now time.Time) *peer {
 		ranges:      make(chan *serveJob, maxServeQueue),
 		serve:       make(chan *serveJob, maxServeQueue),
 		active:      make(map[uint64]*serveJob),
+		windowJobs:  make(map[uint64]*windowJob),
 	}
 	p.lastSeen.Store(now.UnixNano())
 	return p

@@ -38,6 +38,10 @@ func newSchedTest(t *testing.T, lim schedulerLimits) *schedTest {
 	return &schedTest{newScheduler(lim, func() uint64 { req++; return req }), t, time.Unix(1000, 0)}
 }
 
+func (s *schedTest) Receive(p transport.PeerID, req, height uint64, raw []byte, now time.Time) (receipt, *chunk) {
+	return s.scheduler.Receive(p, req, rangeBlock{height: height, raw: raw}, now)
+}
+
 func (s *schedTest) source(id string, first, last uint64) {
 	s.Source(transport.PeerID(id), first, last, 0)
 }
@@ -326,6 +330,37 @@ func TestSchedulerExtendsAndNeverRestarts(t *testing.T) { // case 11
 	require.EqualValues(t, 11, as[0].start, "what is under way is not asked for again")
 	s.Extend(5)
 	require.EqualValues(t, 25, s.target)
+}
+
+func TestSchedulerRewindsARequest(t *testing.T) {
+	s := newSchedTest(t, schedulerLimits{})
+	s.source("a", 0, 10)
+	s.Start(0, 10)
+	a := s.assign()[0]
+	s.deliver(a, 4)
+	s.now = s.now.Add(4 * time.Second)
+	_, live := s.Rewind("b", a.req, s.now)
+	require.False(t, live)
+	rest, live := s.Rewind("a", a.req, s.now)
+	require.True(t, live)
+	require.Equal(t, assignment{"a", a.req, 5, 10}, rest)
+	s.now = s.now.Add(4 * time.Second)
+	require.Empty(t, s.Expire(s.now), "it has begun anew")
+	require.Equal(t, receiptChunk, s.deliver(rest, 0))
+	_, live = s.Rewind("a", a.req, s.now)
+	require.False(t, live)
+}
+
+// TestDecodeChecksTheIndex: a block must be the one that the index said it is.
+func TestDecodeChecksTheIndex(t *testing.T) {
+	chain := newChain(2, chainShape{})
+	j := &decodeJob{start: 1, raws: []rangeBlock{{1, chain[1].Hash(), chain[1].Encode()}, {2, chain[2].Hash(), chain[2].Encode()}}}
+	_, _, err := decodeChunk(j)
+	require.NoError(t, err)
+	j.raws[1].hash[0]++
+	_, height, err := decodeChunk(j)
+	require.ErrorContains(t, err, "the index it was found in says")
+	require.EqualValues(t, 2, height)
 }
 
 // TestSchedulerRandom lets peers come, go, fail, stall and deliver in any order: in the end everything was delivered

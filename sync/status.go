@@ -85,6 +85,7 @@ type PeerInfo struct {
 
 	BlocksIn, BlocksOut, HeadersOut, VotesIn, VotesOut, TransactionsIn, TransactionsOut uint64
 	Duplicates, Dropped, RangeBlocks, RangeBytes, Served, ServedBytes                   uint64
+	PulledBlocks, PulledBytes                                                           uint64 // of RangeBlocks and RangeBytes: read from its window
 
 	Transport transport.Stats
 }
@@ -135,6 +136,7 @@ func (m *Manager) info(p *peer, local Position, now time.Time) PeerInfo {
 		BlocksIn: c.blocksIn, BlocksOut: c.blocksOut, HeadersOut: c.headersOut, VotesIn: c.votesIn, VotesOut: c.votesOut,
 		TransactionsIn: c.txsIn, TransactionsOut: c.txsOut, Duplicates: c.duplicates, Dropped: c.dropped,
 		RangeBlocks: c.rangeBlocks, RangeBytes: c.rangeBytes, Served: c.served.Load(), ServedBytes: c.servedBytes.Load(),
+		PulledBlocks: c.pulledBlocks, PulledBytes: c.pulledBytes,
 		Transport: p.link.Stats(),
 	}
 	if now.Before(p.dampedUntil) {

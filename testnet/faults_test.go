@@ -82,7 +82,7 @@ func TestDeepFork(t *testing.T) {
 		history, depth = 600, 500
 		arms = map[int]string{2: "chain/switch-abandoned:300", 3: "chain/rollback-after:1"}
 	}
-	n := upNetwork(t, func(s *Spec) { s.Slot, s.Turn = 50*time.Millisecond, 4 })
+	n := upNetwork(t, func(s *Spec) { s.Slot, s.Turn = 50*time.Millisecond, 4; overTCP(s) })
 	finalAbove(t, n, history, 0, 1, 2, 3)
 	require.NoError(t, n.Partition(t.Context(), [][]int{{0, 1}, {2, 3}}, proxy.Rule{Mode: proxy.BlackHole}))
 	require.NoError(t, n.Kill(t.Context(), 3))
@@ -170,7 +170,7 @@ func TestTwoProducersKilled(t *testing.T) {
 // A 2/2 partition held past maxReversible: two branches, no conflicting LIB, calls are answered meanwhile; healed,
 // one branch and a moving LIB.
 func TestPartitionPastMaxReversible(t *testing.T) {
-	n := upNetwork(t, func(s *Spec) { s.MaxReversible = 60; s.Slot = 100 * time.Millisecond })
+	n := upNetwork(t, func(s *Spec) { s.MaxReversible, s.Slot = 60, 100*time.Millisecond; overTCP(s) })
 	finalAbove(t, n, 5, 0, 1, 2, 3)
 	require.NoError(t, n.Partition(t.Context(), [][]int{{0, 1}, {2, 3}}, proxy.Rule{Mode: proxy.BlackHole}))
 	left := until(t, n, 0, "stalled past maxReversible", func(s Status) bool { return s.Head > s.Final+62 })
@@ -191,7 +191,7 @@ func TestPartitionPastMaxReversible(t *testing.T) {
 
 // Other ways to lose a peer: half-open and reset connections, and delays longer than a slot.
 func TestHalfOpenResetAndDelayedPeers(t *testing.T) {
-	n := upNetwork(t, nil)
+	n := upNetwork(t, overTCP)
 	one := [][]int{{0, 1, 2}, {3}}
 	for _, rule := range []proxy.Rule{{Mode: proxy.HalfOpen}, {Mode: proxy.Reset}, {Mode: proxy.Pass, Delay: 300 * time.Millisecond}} {
 		require.NoError(t, n.Partition(t.Context(), one, rule))
@@ -207,7 +207,12 @@ func TestHalfOpenResetAndDelayedPeers(t *testing.T) {
 // New nodes join under load, stay at the head, and agree on every state. (That certified mode recovers no senders below
 // the certificate is counted by bench.TestImports and by the driver's tests.)
 func TestJoinUnderLoad(t *testing.T) {
-	n := upNetwork(t, func(s *Spec) { s.Observers = 0 })
+	t.Run("shm", func(t *testing.T) { joinUnderLoad(t, "shm", func(*Spec) {}) })
+	t.Run("tcp", func(t *testing.T) { joinUnderLoad(t, "tcp", overTCP) })
+}
+
+func joinUnderLoad(t *testing.T, provider string, change func(*Spec)) {
+	n := upNetwork(t, func(s *Spec) { s.Observers = 0; change(s) })
 	result := loadInBackground(t, n, 100, 15*time.Second, 0, 1)
 	until(t, n, 0, "a history", func(s Status) bool { return s.Final > 30 })
 	for _, mode := range []string{"certified", "full"} {
@@ -216,7 +221,7 @@ func TestJoinUnderLoad(t *testing.T) {
 		cancel()
 		require.NoError(t, err)
 		require.Positive(t, j.Bytes)
-		require.Equal(t, "tcp", j.Provider)
+		require.Equal(t, provider, j.Provider)
 	}
 	r := result()
 	require.Zero(t, r.Missing)

@@ -53,6 +53,9 @@ func long() bool { return os.Getenv("BORNODE_LONG") != "" }
 // patience bounds every wait in these tests; it only ends a test that has failed already.
 const patience = 3 * time.Minute
 
+// overTCP keeps the links where the proxy between the nodes can hold them up.
+func overTCP(s *Spec) { s.Set = append(s.Set, "rdma.mode=off") }
+
 func upNetwork(t *testing.T, change func(*Spec)) *Network {
 	t.Helper()
 	s := DefaultSpec()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -65,6 +66,8 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 	for _, p := range o.Paths {
 		runs[p] = make(map[string][]float64)
 	}
+	ballast := make([]byte, ballastBytes)
+	defer runtime.KeepAlive(ballast)
 	for round := range o.Rounds {
 		for _, st := range steps() {
 			if o.MaxPeers > 0 && st.peers > o.MaxPeers || len(o.Steps) > 0 && !slices.Contains(o.Steps, st.name) {

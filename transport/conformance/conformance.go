@@ -29,6 +29,8 @@ type Harness struct {
 	Connections func(a, b transport.Host) int
 	// Raw opens an authenticated connection to the host as the peer number i and leaves the frames to the caller.
 	Raw func(t testing.TB, i int, target transport.Host) (transport.PeerID, transport.Provider)
+	// Ready waits until a new pair of links is carried by what is under test; nil: from the start.
+	Ready func(t testing.TB, la, lb transport.Link)
 	// Long makes the suite move more.
 	Long bool
 }
@@ -91,6 +93,9 @@ func pair(t testing.TB, h Harness, cfg link.Config) (a, b transport.Host, la, lb
 	la, lb = nextLink(t, a), nextLink(t, b)
 	require.Equal(t, b.ID(), la.Peer())
 	require.Equal(t, a.ID(), lb.Peer())
+	if h.Ready != nil {
+		h.Ready(t, la, lb)
+	}
 	return a, b, la, lb
 }
 

@@ -18,6 +18,7 @@ const messageOverhead = 64
 type owner interface {
 	pipeLost(l *Link, err error) // the link now waits for another pipe
 	linkEnded(l *Link)
+	mayReturn(l *Link) bool // a connection is there that may put the link on another pipe
 }
 
 // Link is one side of a lasting connection with a peer; see transport.Link.
@@ -263,7 +264,7 @@ func (l *Link) Close(reason string) error {
 	reason = l.reason
 	p, ended := l.pipe, l.err != nil
 	l.mu.Unlock()
-	if !ended && p != nil {
+	if !ended && (p != nil || l.owner.mayReturn(l)) {
 		signal(l.wake)
 		timer := time.NewTimer(l.cfg.CloseTimeout)
 		defer timer.Stop()
@@ -277,6 +278,17 @@ func (l *Link) Close(reason string) error {
 	}
 	l.wg.Wait()
 	return nil
+}
+
+// abandon ends a closing link that no connection will put on a pipe any more.
+func (l *Link) abandon() {
+	l.mu.Lock()
+	left := l.closing && l.pipe == nil
+	reason := l.reason
+	l.mu.Unlock()
+	if left {
+		l.end(fmt.Errorf("%w here: %s", transport.ErrClosed, reason))
+	}
 }
 
 // end is the one way a link ends. It wakes everyone and does not wait.

@@ -89,11 +89,20 @@ func (p *Peers) Leads(peer transport.PeerID) bool { return p.self < peer }
 // Allowed asks the gate about a peer.
 func (p *Peers) Allowed(peer transport.PeerID) error {
 	p.mu.Lock()
-	gate, closed := p.gate, p.closed
+	closed := p.closed
+	p.mu.Unlock()
+	if closed {
+		return fmt.Errorf("%w: the host", transport.ErrClosed)
+	}
+	return p.admitted(peer)
+}
+
+// admitted is Allowed also while the host closes: links that are there may still move.
+func (p *Peers) admitted(peer transport.PeerID) error {
+	p.mu.Lock()
+	gate := p.gate
 	p.mu.Unlock()
 	switch {
-	case closed:
-		return fmt.Errorf("%w: the host", transport.ErrClosed)
 	case peer == p.self:
 		return fmt.Errorf("%w: it is this node itself", transport.ErrNotMember)
 	case gate == nil:
@@ -137,7 +146,14 @@ func (p *Peers) Attach(ctx context.Context, peer transport.PeerID, incoming bool
 }
 
 func (p *Peers) attach(ctx context.Context, s setup) error {
-	err := p.Allowed(s.peer)
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.HelloTimeout)
+	defer cancel()
+	ask := p.admitted
+	if !s.continues {
+		ask = p.Allowed
+		defer context.AfterFunc(p.ctx, cancel)()
+	}
+	err := ask(s.peer)
 	if err == nil {
 		err = p.setUp(ctx, s)
 	}
@@ -148,21 +164,16 @@ func (p *Peers) attach(ctx context.Context, s setup) error {
 }
 
 func (p *Peers) setUp(ctx context.Context, s setup) error {
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.HelloTimeout)
-	defer cancel()
 	peer, pr := s.peer, s.provider
-	e, err := p.register(peer, pr)
+	e, err := p.register(&s)
 	if err != nil {
 		return err
 	}
 	defer p.unregister(peer, e, pr)
-	giveUp := func() { _ = pr.Close() } // wakes whoever reads or writes it
-	stop, stopHost := context.AfterFunc(ctx, giveUp), context.AfterFunc(p.ctx, giveUp)
+	stop := context.AfterFunc(ctx, func() { _ = pr.Close() }) // wakes whoever reads or writes it
 	defer stop()
-	defer stopHost()
 
-	s.peers, s.entry = p, e
-	s.settled = func() bool { return stop() && stopHost() }
+	s.peers, s.entry, s.settled = p, e, stop
 	if !p.Leads(peer) {
 		if err := s.read(); err != nil {
 			return fmt.Errorf("link: hello of %s: %w", peer, err)
@@ -176,24 +187,27 @@ func (p *Peers) setUp(ctx context.Context, s setup) error {
 		defer func() { <-e.turn }()
 	case <-ctx.Done():
 		return fmt.Errorf("link: connecting %s: %w", peer, ctx.Err())
-	case <-p.ctx.Done():
-		return fmt.Errorf("%w: the host", transport.ErrClosed)
 	}
 	return s.establish()
 }
 
-// register notes a connection being set up.
-func (p *Peers) register(peer transport.PeerID, pr transport.Provider) (*entry, error) {
+// register notes a pipe being set up.
+func (p *Peers) register(s *setup) (*entry, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e, err := p.obtain(peer)
-	if err != nil {
-		return nil, err
+	var e *entry
+	if s.session != nil {
+		e = s.session.entry // which lasts as long as the session
+	} else {
+		var err error
+		if e, err = p.obtain(s.peer); err != nil {
+			return nil, err
+		}
 	}
 	if len(e.pending) >= MaxSetups {
-		return nil, fmt.Errorf("link: %s sets up %d connections at once", peer, len(e.pending))
+		return nil, fmt.Errorf("link: %s sets up %d connections at once", s.peer, len(e.pending))
 	}
-	e.pending = append(e.pending, pr)
+	e.pending = append(e.pending, s.provider)
 	return e, nil
 }
 
@@ -208,22 +222,34 @@ func (p *Peers) unregister(peer transport.PeerID, e *entry, pr transport.Provide
 }
 
 // choose makes s the one to become the peer's pipe; it replaces one that has not got that far. A session that would
-// only continue the link gives way to any other connection instead, as seen by the node that leads.
+// only continue the link gives way to any other connection instead, as seen by the node that leads. That node makes one
+// move of a session at a time, so what the other one still sets up for the same session is of an older move.
 func (p *Peers) choose(e *entry, s *setup) error {
 	p.mu.Lock()
 	if !slices.Contains(e.pending, s.provider) {
 		p.mu.Unlock()
 		return errRevoked
 	}
-	older := e.chosen
-	if s.continues && p.Leads(s.peer) && (older != nil || e.holder != s.session) {
+	if s.continues && p.Leads(s.peer) && (e.chosen != nil || e.holder != s.session) {
 		p.mu.Unlock()
 		return errSuperseded
 	}
+	var older []transport.Provider
+	if e.chosen != nil {
+		older = append(older, e.chosen) // its setup fails and gives its turn
+	}
 	e.chosen = s.provider
+	e.pending = slices.DeleteFunc(e.pending, func(pr transport.Provider) bool {
+		w, ok := pr.(*sessionPipe)
+		ok = ok && s.continues && w.session == s.session && pr != s.provider
+		if ok {
+			older = append(older, pr)
+		}
+		return ok
+	})
 	p.mu.Unlock()
-	if older != nil {
-		_ = older.Close() // its setup fails and gives its turn
+	for _, pr := range older {
+		_ = pr.Close()
 	}
 	return nil
 }
@@ -242,6 +268,17 @@ func (p *Peers) pipeLost(l *Link, _ error) {
 	if e := p.table[l.peer]; e != nil && e.dialler != nil {
 		signal(e.dialler.look)
 	}
+}
+
+// mayReturn implements owner.
+func (p *Peers) mayReturn(l *Link) bool {
+	p.mu.Lock()
+	var s *session
+	if e := p.table[l.peer]; e != nil && e.link == l {
+		s = e.holder
+	}
+	p.mu.Unlock()
+	return s != nil && s.lasts()
 }
 
 // linkEnded implements owner.

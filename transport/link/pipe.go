@@ -115,11 +115,12 @@ func (l *Link) resume(h *transport.Hello) error {
 	return nil
 }
 
-// attach puts the link on a pipe. The link has none; hello was exchanged on it.
-func (l *Link) attach(pr transport.Provider) error {
+// attach puts the link on a pipe. The link has none; hello was exchanged on it. A closing link goes only where its
+// connection moves it, to tell the peer that it closes.
+func (l *Link) attach(pr transport.Provider, closing bool) error {
 	p := newPipe(pr)
 	l.mu.Lock()
-	if l.err != nil || l.closing {
+	if l.err != nil || l.closing && !closing {
 		l.mu.Unlock()
 		p.shut()
 		return fmt.Errorf("%w while it was connecting", transport.ErrClosed)
@@ -129,6 +130,7 @@ func (l *Link) attach(pr transport.Provider) error {
 	l.suspended = time.Time{}
 	l.stats.LastReceived = time.Now()
 	l.ackDue, l.pingDue, l.pongDue = true, false, false
+	l.closeSent = false
 	l.wg.Add(2)
 	p.wg.Add(2)
 	l.mu.Unlock()
@@ -172,6 +174,8 @@ func (l *Link) pipeFailed(p *pipe, err error) {
 	l.mu.Unlock()
 	p.shut() // only now: it makes the other goroutine fail too, and the first error is the one that counts
 	switch {
+	case closing && !errors.Is(err, transport.ErrProtocol) && l.owner.mayReturn(l):
+		// It was moved before the peer read that it closes. Close does not wait for long.
 	case closing:
 		l.end(fmt.Errorf("%w here: %s", transport.ErrClosed, reason))
 	case errors.Is(err, transport.ErrProtocol):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ const noOffer = "the peer offers nothing faster"
 
 // session is a connection that outlives its pipes: the link may leave for a faster pipe and come back.
 //
-// The base pipe is the connection's own, the fast one the upgrader's; at most one of each is in use. The connection
+// The base pipe is the connection's own, the fast ones are the upgrader's, of which one at most is in use. The connection
 // ends with the link, with a base pipe that fails while no upgrade is under way, and when the link is carried or being
 // set up elsewhere. It stays while a pipe of it is in use, and for a bounded time while the leader brings the link back.
 type session struct {
@@ -43,13 +44,13 @@ type session struct {
 
 	mu        sync.Mutex
 	base      *sessionPipe
-	fast      *sessionPipe
-	attaching int  // calls of attach under way
-	owed      bool // the link left for a fast pipe that is gone: it has to come back
-	reset     bool // the leader closed the base pipe: it moves the link
-	holding   bool // the dialler waits for this session
-	upgrades  int  // attempts of this side's upgrader
-	returns   int  // base pipes after the first
+	fast      map[*sessionPipe]struct{} // not yet closed
+	attaching int                       // calls of attach under way
+	owed      bool                      // the link left for a fast pipe that is gone: it has to come back
+	reset     bool                      // the leader closed the base pipe: it moves the link
+	holding   bool                      // the dialler waits for this session
+	upgrades  int                       // attempts of this side's upgrader
+	returns   int                       // base pipes after the first
 	ended     bool
 }
 
@@ -116,6 +117,7 @@ func (p *Peers) Serve(ctx context.Context, peer transport.PeerID, incoming bool,
 	s := &session{
 		peers: p, peer: peer, leads: p.Leads(peer), incoming: incoming, conn: conn, upgrader: up,
 		log: p.log.With(zap.String("peer", string(peer))), look: make(chan struct{}, 1),
+		fast: make(map[*sessionPipe]struct{}),
 	}
 	if up != nil {
 		s.why = noOffer
@@ -185,7 +187,7 @@ func (p *Peers) awaits(s *session) bool {
 	defer p.mu.Unlock()
 	e := s.entry
 	other := func(pr transport.Provider) bool { w, ok := pr.(*sessionPipe); return !ok || w.session != s }
-	return !p.closed && e.holder == s && e.link != nil && !slices.ContainsFunc(e.pending, other) && e.link.lasting() && !e.link.up()
+	return e.holder == s && e.link != nil && !slices.ContainsFunc(e.pending, other) && !e.link.up()
 }
 
 // attach puts the link on a pipe of the session. Only the connection's first pipe may begin a link; every other one
@@ -202,7 +204,7 @@ func (s *session) attach(ctx context.Context, pr transport.Provider, base, conti
 	if base {
 		s.base = w
 	} else {
-		s.fast = w
+		s.fast[w] = struct{}{}
 		s.upgrades++
 	}
 	s.update()
@@ -222,12 +224,12 @@ func (s *session) attach(ctx context.Context, pr transport.Provider, base, conti
 // closed is how a pipe reports that it was closed; failed tells that it had failed by itself.
 func (s *session) closed(p *sessionPipe, failed bool) {
 	s.mu.Lock()
-	switch p {
-	case s.base:
+	if p == s.base {
 		s.base = nil
 		s.reset = failed && !s.leads && !s.over()
-	case s.fast:
-		s.fast = nil
+	}
+	if _, ok := s.fast[p]; ok {
+		delete(s.fast, p)
 		s.owed = true
 	}
 	s.update()
@@ -247,7 +249,7 @@ func (s *session) over() bool {
 
 // update tells the dialler whether to wait. The caller holds the mutex.
 func (s *session) update() {
-	want := !s.ended && s.upgrader != nil && (s.fast != nil || s.owed || s.reset)
+	want := !s.ended && s.upgrader != nil && (len(s.fast) > 0 || s.owed || s.reset)
 	if want == s.holding {
 		return
 	}
@@ -271,6 +273,8 @@ func (s *session) run() {
 	for waiting := false; ; {
 		busy, mine := s.state()
 		switch {
+		case s.peers.linkOf(s) == nil: // it ended, or another connection carries it
+			return
 		case busy:
 			waiting = false
 		case !mine || s.upgrader == nil || !s.peers.awaits(s):
@@ -304,7 +308,7 @@ func (s *session) run() {
 func (s *session) state() (busy, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.base != nil || s.fast != nil || s.attaching > 0, s.owed || s.reset
+	return s.base != nil || len(s.fast) > 0 || s.attaching > 0, s.owed || s.reset
 }
 
 // patience bounds how long bringing the link back may take. It leaves the dialler as much of the resume time-out.
@@ -373,7 +377,9 @@ func (s *session) upgrade() {
 		return
 	case errors.Is(err, transport.ErrProtocol):
 		s.log.Warn("peer broke the protocol of the control stream, link closed", zap.Error(err))
-		s.peers.endLink(s, err)
+		if l := s.peers.linkOf(s); l != nil {
+			l.end(err)
+		}
 	default:
 		s.log.Debug("upgrader gave the connection up", zap.Error(err))
 	}
@@ -401,32 +407,41 @@ func (s *session) reason(text string) {
 	}
 }
 
-// endLink ends the link that the session carries.
-func (p *Peers) endLink(s *session, err error) {
+// linkOf gives the link that the session carries or carried last, if it has not gone elsewhere.
+func (p *Peers) linkOf(s *session) *Link {
 	p.mu.Lock()
-	var l *Link
+	defer p.mu.Unlock()
 	if s.entry.holder == s {
-		l = s.entry.link
+		return s.entry.link
 	}
-	p.mu.Unlock()
-	if l != nil {
-		l.end(err)
-	}
+	return nil
+}
+
+// lasts tells whether the session may yet put its link on another pipe.
+func (s *session) lasts() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	busy := s.base != nil || len(s.fast) > 0 || s.attaching > 0 || s.owed || s.reset
+	return busy && !s.ended && s.upgrader != nil && !s.over()
 }
 
 // finish ends the session: the connection and every pipe of it, then its goroutines.
 func (s *session) finish() {
 	s.mu.Lock()
 	s.ended = true
-	base, fast := s.base, s.fast
+	pipes := slices.Collect(maps.Keys(s.fast))
+	if s.base != nil {
+		pipes = append(pipes, s.base)
+	}
 	s.update()
 	s.mu.Unlock()
 	s.cancel()
 	_ = s.conn.Close() // nothing on it is wanted any more
-	for _, p := range []*sessionPipe{base, fast} {
-		if p != nil {
-			_ = p.Close()
-		}
+	for _, p := range pipes {
+		_ = p.Close()
+	}
+	if l := s.peers.linkOf(s); l != nil {
+		l.abandon()
 	}
 	s.wg.Wait()
 	s.peers.delist(s)

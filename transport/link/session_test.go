@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -48,15 +49,14 @@ func (c *testConn) Pipe(ctx context.Context) (transport.Provider, error) {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		if c.over() {
+			return nil, errCut
+		}
 		a, b := testPipes("base")
 		*c.open = append(*c.open, a)
 		c.opened++
-		select {
-		case c.pipes <- b:
-			return a, nil
-		case <-c.done:
-			return nil, errCut
-		}
+		c.pipes <- b // it has room
+		return a, nil
 	}
 	select {
 	case p := <-c.pipes:
@@ -354,6 +354,48 @@ func TestEndsAtOnce(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestCloseWhileMoving: a link that closes while it is moved tells the peer all the same, with the reason, and in time.
+func TestCloseWhileMoving(t *testing.T) {
+	for i := range 200 {
+		inDuo(t, func(t *testing.T, d *duo) {
+			if i%4 >= 2 {
+				d.move()
+			}
+			pa, pb := testPipes("fast")
+			closing, other := d.la, d.lb
+			if i%2 == 1 {
+				closing, other = d.lb, d.la
+			}
+			began := time.Now()
+			go func() {
+				select {
+				case d.ha.pipes <- pa:
+				case <-other.Done():
+				}
+			}()
+			go func() {
+				select {
+				case d.hb.pipes <- pb:
+				case <-other.Done():
+				}
+			}()
+			for range i / 4 {
+				runtime.Gosched()
+			}
+			switch i % 3 {
+			case 0:
+				go func() { _ = pa.Close() }()
+			case 1:
+				go func() { _ = closing.Close("the reason") }()
+			}
+			require.NoError(t, closing.Close("the reason"))
+			<-other.Done()
+			require.ErrorContains(t, other.Err(), "by the peer: \"the reason\"")
+			require.Zero(t, time.Since(began))
+		})
 	}
 }
 

@@ -81,7 +81,7 @@ func (s *setup) establish() error {
 	if err != nil {
 		return err
 	}
-	if old != nil && !old.lasting() {
+	if old != nil && !s.continues && !old.lasting() {
 		old.end(fmt.Errorf("%w here, and the peer connected again", transport.ErrClosed))
 		old = nil
 	}
@@ -118,7 +118,7 @@ func (s *setup) resume(l *Link) error {
 		return err
 	}
 	s.peers.hand(s, l)
-	if err := l.attach(s.provider); err != nil {
+	if err := l.attach(s.provider, s.continues); err != nil {
 		return err
 	}
 	s.peers.log.Debug("link continues", zap.String("peer", string(s.peer)), zap.String("provider", s.provider.Name()))
@@ -138,7 +138,7 @@ func (s *setup) begin(old *Link, mine *transport.Hello) error {
 		return err
 	}
 	s.peers.hand(s, l)
-	return l.attach(s.provider)
+	return l.attach(s.provider, false)
 }
 
 // hand notes who carries the link from now on, and why.

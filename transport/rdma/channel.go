@@ -48,7 +48,7 @@ type Channel struct {
 	gone   chan struct{} // everything is freed
 	once   sync.Once
 	limits atomic.Pointer[transport.ProviderLimits]
-	window window
+	window windowFiles
 
 	errMu sync.Mutex
 	err   error
@@ -75,6 +75,8 @@ var (
 	_ consumer               = (*Channel)(nil)
 	_ wire                   = (*Channel)(nil)
 )
+
+var errNotConnected = errors.New("rdma: the channel is not connected")
 
 // States of a channel.
 const (
@@ -191,6 +193,9 @@ func (c *Channel) WriteFrames(frames []transport.Frame) error {
 }
 
 func (c *Channel) write(frames []transport.Frame) error {
+	if !c.open.Load() {
+		return errNotConnected
+	}
 	for ring := range rings {
 		for i := range frames {
 			if ringOf(&frames[i].Header) != ring {
@@ -202,7 +207,22 @@ func (c *Channel) write(frames []transport.Frame) error {
 		}
 	}
 	c.sent.frames += uint64(len(frames))
-	return c.pump()
+	err := c.pump()
+	if c.flow.mapped {
+		c.touch()
+	}
+	return err
+}
+
+// touch brings the next record's cache lines, which the peer has read long ago, back to this processor while nobody
+// waits for it.
+func (c *Channel) touch() {
+	for ring := range rings {
+		if o := &c.flow.out[ring]; o.room() > 2*unit {
+			clear(c.mirror[ring][o.written&(o.size-1):][:8])
+			clear(c.mirror[ring][(o.written+unit)&(o.size-1):][:8])
+		}
+	}
 }
 
 // encode puts a frame into the mirror. It waits for room, without tx.
@@ -578,10 +598,13 @@ func (c *Channel) allocate(ctx context.Context) (err error) {
 	if c.exposed, err = d.pool.get(ctx, control+bulk+mailboxBytes, mapped); err != nil {
 		return err
 	}
-	c.qp, err = d.fd.NewQP(fabric.QPConfig{CQ: d.cq, SRQ: d.srq, SendDepth: d.size.send})
+	qp, err := d.fd.NewQP(fabric.QPConfig{CQ: d.cq, SRQ: d.srq, SendDepth: d.size.send, RNRRetry: d.cfg.RNRRetry})
 	if err != nil {
 		return fmt.Errorf("rdma: %s: making a queue pair: %w", d.caps.Provider, err)
 	}
+	c.tx.Lock()
+	c.qp = qp // the device knows the channel already and may break it
+	c.tx.Unlock()
 	mem := c.exposed.bytes()
 	c.mailIn = mailboxOf(mem[control+bulk:])
 	first := c.own.words()

@@ -19,6 +19,8 @@ type Config struct {
 	LinkBytesPerSec  int64         `mapstructure:"link_bytes_per_sec" comment:"What the network carries, in bytes a second. Rings of new channels shrink as the device comes near it."`
 	Spin             time.Duration `mapstructure:"spin" comment:"How long a reader polls for the next frame before it sleeps; 0: never."`
 
+	RNRRetry bool `mapstructure:"rnr_retry" comment:"Let the hardware wait when the receive queue is empty. Credits keep that from ever happening, but for a peer that floods this node: without it the flood breaks the queue pairs of others."`
+
 	// FirstPosition is where the ring positions of what this side sends begin, a multiple of 64. It is 0 but in tests
 	// of the wrap-around of the 28 bits that carry them.
 	FirstPosition uint64 `mapstructure:"-"`
@@ -35,6 +37,7 @@ func DefaultConfig() Config {
 		PoolBytes:        1 << 30,
 		LinkBytesPerSec:  12_500_000_000,
 		Spin:             20 * time.Microsecond,
+		RNRRetry:         true,
 	}
 }
 

@@ -71,6 +71,7 @@ type flow struct {
 	told     words  // what the peer was woken to look at
 	wanted   uint64 // bytes of room that a blocked writer waits for; 0: none waits
 	wantRing ringKind
+	owing    bool // plan had no slot for an announcement
 	ops      [maxChain]op
 
 	_ [unit]byte
@@ -188,9 +189,12 @@ func (f *flow) plan() []op {
 		free--
 		f.acksSent.Add(1)
 	}
-	if !frames && free >= 1 && f.creditDue(&have) {
-		ops = append(ops, op{kind: opImm, imm: immediate(classCredit, 0)})
-		f.creditsSent.Add(1)
+	f.owing = false
+	if mail && !frames && f.creditDue(&have) {
+		if f.owing = free < 1; !f.owing {
+			ops = append(ops, op{kind: opImm, imm: immediate(classCredit, 0)})
+			f.creditsSent.Add(1)
+		}
 	}
 	if len(ops) == 1 || free < 0 {
 		return ops[:0]
@@ -305,12 +309,13 @@ func (f *flow) revoke(o *op) {
 		f.acksSent.Add(^uint32(0))
 	case o.kind == opImm && o.imm>>valueBits == classCredit:
 		f.creditsSent.Add(^uint32(0))
+		f.owing = true
 	}
 }
 
 // stuck tells that something waits which a message of the peer or a completion may set free.
 func (f *flow) stuck() bool {
-	if f.wanted > 0 {
+	if f.wanted > 0 || f.owing || f.credits.Load() != f.acksSent.Load() {
 		return true
 	}
 	for r := range rings {
@@ -318,8 +323,7 @@ func (f *flow) stuck() bool {
 			return true
 		}
 	}
-	have := f.have()
-	return f.credits.Load() != f.acksSent.Load() || f.creditDue(&have)
+	return false
 }
 
 // wire is what pump posts to.

@@ -29,6 +29,8 @@ const (
 
 	// pollBatch is how many completions are taken from the queue at once.
 	pollBatch = 32
+	// settleBatch is how many channels are settled after a poll without holding others up.
+	settleBatch = 8
 	// repostBatch is how many used receive entries may wait to be posted again; the SRQ has as many to spare.
 	repostBatch = 64
 	// lowEntries: below it the device says that the shared receive queue runs low.
@@ -59,14 +61,19 @@ const (
 	// mailboxBytes follow the rings in exposed memory; one cache line of them is used.
 	mailboxBytes = pageBytes
 
-	// maxOpenAreas bounds the open files of a peer's window.
-	maxOpenAreas = 64
+	// maxOpenAreas bounds the open files of a peer's window: who reads on needs the directory, an index file and a
+	// segment, or two where they meet.
+	maxOpenAreas = 16
+	// areaIdle is how long files of a peer's window stay open when nobody reads them, or up to twice that.
+	areaIdle = 15 * time.Second
 
 	// guardTick is how long a completion may stay unseen when the reader that polled last went off to work and no
 	// other polls. See doc.go.
 	guardTick = time.Millisecond
-	// spinCheck is how many polls go between looks at the clock.
-	spinCheck = 8
+	// eagerPolls come before a waiting reader counts as one that spins.
+	eagerPolls = 2
+	// spinCheck is how many polls go between looks at the clock, each with a chance for other goroutines to run.
+	spinCheck = 64
 	// eventPatience is when an event of the completion queue counts as lost.
 	eventPatience = 5 * time.Second
 	// minSpin is what the adaptive spin of a reader shrinks to.

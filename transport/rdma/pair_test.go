@@ -19,9 +19,10 @@ import (
 	"github.com/bornode/bornode/transport/rdma/sim"
 )
 
-// testConfig is a small device's.
+// testConfig is a small device's. A missing receive entry is an error, so that credits are proved to be enough.
 func testConfig() Config {
 	c := DefaultConfig()
+	c.RNRRetry = false
 	c.MaxChannels = 4
 	c.PoolBytes = 64 << 20
 	return c

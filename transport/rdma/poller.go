@@ -29,9 +29,12 @@ type poller struct {
 	active   atomic.Bool  // somebody found something by polling lately
 	guarded  atomic.Bool  // guard will tick
 	guard    *time.Timer
+	ticking  sync.Mutex // held by the guard
+	stopped  bool       // guarded by ticking
 	wakeups  atomic.Uint64
 	ticks    atomic.Uint64
 	others   atomic.Uint64 // readers and writers woken
+	dead     atomic.Bool   // the queue does not work any more
 	full     atomic.Bool   // a post was refused: the guard lets blocked channels try again
 
 	mu      sync.Mutex // a system call under it is polling and arming themselves only
@@ -81,6 +84,9 @@ func (p *poller) close() {
 	if p.guard != nil {
 		p.guard.Stop()
 	}
+	p.ticking.Lock() // one may be under way
+	p.stopped = true
+	p.ticking.Unlock()
 	p.block.close()
 }
 
@@ -181,7 +187,7 @@ func (p *poller) drain() (found int, woke bool) {
 
 // dispatch hands out n completions, posts receive entries again and unlocks mu.
 func (p *poller) dispatch(n int, err error) (woke bool) {
-	var todo [pollBatch]consumer
+	var todo [settleBatch]consumer
 	k := 0
 	table := *p.d.table.Load()
 	for i := range p.comps[:n] {
@@ -197,6 +203,10 @@ func (p *poller) dispatch(n int, err error) (woke bool) {
 		if c == nil {
 			p.stats.stale++
 		} else if c.complete(done, sent) && (k == 0 || todo[k-1] != c) {
+			if k == len(todo) {
+				woke = todo[0].settle() || woke // so many at once are rare
+				k = copy(todo[:], todo[1:])
+			}
 			todo[k] = c
 			k++
 		}
@@ -224,6 +234,7 @@ func (p *poller) dispatch(n int, err error) (woke bool) {
 
 func (p *poller) fail(err error) {
 	if !errors.Is(err, fabric.ErrClosed) {
+		p.dead.Store(true)
 		p.d.lose(err)
 	}
 }
@@ -264,11 +275,11 @@ func (p *poller) watch() {
 
 // tick is the guard: readers that found something went off to work without arming the queue.
 func (p *poller) tick() {
+	p.ticking.Lock()
+	defer p.ticking.Unlock()
 	p.guarded.Store(false)
-	select {
-	case <-p.d.stop:
+	if p.stopped {
 		return
-	default:
 	}
 	p.ticks.Add(1)
 	if p.full.Swap(false) {
@@ -289,7 +300,7 @@ func (p *poller) tick() {
 // run sleeps until events come, until the queue is closed.
 func (p *poller) run() {
 	defer p.d.wg.Done()
-	for {
+	for !p.dead.Load() {
 		if err := p.d.cq.Wait(); err != nil {
 			p.fail(err)
 			return
@@ -346,12 +357,21 @@ func (w *waiter) wake() bool {
 // await returns when ready, or for no reason. It polls for a while and then sleeps; somebody who makes it ready after
 // that calls w.wake.
 func (p *poller) await(w *waiter, ready func() bool) {
+	for range eagerPolls { // what is there already costs no clock and no count of spinners
+		p.poll()
+		if ready() {
+			p.found()
+			return
+		}
+	}
 	p.spinners.Add(1)
 	start := time.Now()
 	for i := 1; ; i++ {
 		p.poll()
 		if ready() {
-			p.found(w)
+			w.spin = p.d.cfg.Spin
+			p.spinners.Add(-1)
+			p.found()
 			return
 		}
 		if i%spinCheck == 0 {
@@ -378,13 +398,12 @@ func (p *poller) await(w *waiter, ready func() bool) {
 	}
 }
 
-// found ends a spin that was worth it.
-func (p *poller) found(w *waiter) {
-	w.spin = p.d.cfg.Spin
+// found ends a wait that polling ended: the queue is left as it is, and the guard looks after it.
+func (p *poller) found() {
 	if !p.active.Load() {
 		p.active.Store(true)
 	}
-	if p.spinners.Add(-1) == 0 && !p.armed.Load() {
+	if !p.armed.Load() {
 		p.watch()
 	}
 }

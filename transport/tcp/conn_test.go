@@ -125,7 +125,7 @@ func hostile(t *testing.T, n *bench, victim *Host, leads bool) libp2p.CapableCon
 		}
 		require.NoError(t, pr.WriteFrames([]transport.Frame{f}))
 		require.Equal(t, id, nextLink(t, victim).Peer())
-		return pr.(*rawPipe).conn.(libp2p.CapableConn)
+		return pr.(*rawPipe).conn
 	}
 }
 

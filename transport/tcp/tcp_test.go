@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	ma "github.com/multiformats/go-multiaddr"
 	"github.com/stretchr/testify/require"
 
@@ -20,84 +18,15 @@ import (
 	"github.com/bornode/bornode/transport/link"
 )
 
-// proxy forwards TCP connections to a host, so that a test can cut them.
-type proxy struct {
-	listener net.Listener
-	target   string
-	mu       sync.Mutex
-	conns    map[net.Conn]struct{}
-	wg       sync.WaitGroup
-}
-
-func newProxy(t testing.TB, target string) *proxy {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	p := &proxy{listener: l, target: target, conns: make(map[net.Conn]struct{})}
-	p.wg.Go(p.accept)
-	return p
-}
-
-func (p *proxy) accept() {
-	for {
-		in, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		out, err := net.Dial("tcp", p.target)
-		if err != nil {
-			_ = in.Close()
-			continue
-		}
-		p.mu.Lock()
-		p.conns[in] = struct{}{}
-		p.mu.Unlock()
-		p.wg.Go(func() { p.forward(in, out) })
-		p.wg.Go(func() { p.forward(out, in) })
-	}
-}
-
-func (p *proxy) forward(from, to net.Conn) {
-	_, _ = io.Copy(to, from) // it ends with either side
-	_ = from.Close()
-	_ = to.Close()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.conns, from)
-	delete(p.conns, to)
-}
-
-func (p *proxy) cut() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := len(p.conns)
-	for c := range p.conns {
-		_ = c.Close()
-		delete(p.conns, c)
-	}
-	return n
-}
-
-func (p *proxy) count() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.conns)
-}
-
-func (p *proxy) close() {
-	_ = p.listener.Close()
-	p.cut()
-	p.wg.Wait()
-}
-
 // bench holds identities and proxies of the hosts of one test.
 type bench struct {
 	mu         sync.Mutex
 	identities map[int]*Identity
-	proxies    map[transport.PeerID]*proxy
+	proxies    map[transport.PeerID]*conformance.Proxy
 }
 
 func newBench() *bench {
-	return &bench{identities: make(map[int]*Identity), proxies: make(map[transport.PeerID]*proxy)}
+	return &bench{identities: make(map[int]*Identity), proxies: make(map[transport.PeerID]*conformance.Proxy)}
 }
 
 func (b *bench) identity(t testing.TB, i int) *Identity {
@@ -125,16 +54,15 @@ func port(h transport.Host) string { return strings.Split(h.Addrs()[0], "/")[4] 
 
 // proxied gives the host's address through a new proxy.
 func (b *bench) proxied(t testing.TB, h transport.Host) string {
-	p := newProxy(t, "127.0.0.1:"+port(h))
-	t.Cleanup(p.close)
+	p := conformance.NewProxy(t, "127.0.0.1:"+port(h))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.proxies[h.ID()] = p
-	return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/%s", p.listener.Addr().(*net.TCPAddr).Port, h.ID())
+	return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/%s", p.Port(), h.ID())
 }
 
 // each sums what f gives for the proxies of the hosts.
-func (b *bench) each(f func(*proxy) int, hosts ...transport.Host) int {
+func (b *bench) each(f func(*conformance.Proxy) int, hosts ...transport.Host) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
@@ -149,40 +77,21 @@ func (b *bench) each(f func(*proxy) int, hosts ...transport.Host) int {
 // raw opens an authenticated connection and its stream, and nothing more.
 func (b *bench) raw(t testing.TB, i int, target transport.Host) (transport.PeerID, transport.Provider) {
 	id := b.identity(t, i)
-	h, err := New(Config{Link: conformance.Config()}, id, nil, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	info, err := parse(target.Addrs()[0])
-	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), conformance.Patience)
 	defer cancel()
-	conn, err := h.transport.Dial(ctx, info.Addrs[0], info.ID)
+	pr, err := Raw(ctx, id, target.Addrs()[0])
 	require.NoError(t, err)
-	var stream network.MuxedStream
-	if h.Leads(target.ID()) {
-		stream, err = conn.OpenStream(ctx)
-	} else {
-		stream, err = conn.AcceptStream()
-	}
-	require.NoError(t, err)
-	return id.ID(), &rawPipe{pipe: newPipe(stream, streamFirst), conn: conn}
+	t.Cleanup(func() { _ = pr.Close() })
+	return id.ID(), pr
 }
-
-// rawPipe ends its connection.
-type rawPipe struct {
-	*pipe
-	conn io.Closer
-}
-
-func (p *rawPipe) Close() error { return p.conn.Close() }
 
 func TestConformance(t *testing.T) {
 	b := newBench()
 	conformance.Run(t, conformance.Harness{
 		NewHost:     b.newHost,
 		Addr:        b.proxied,
-		Break:       func(x, y transport.Host) int { return b.each((*proxy).cut, x, y) },
-		Connections: func(x, y transport.Host) int { return b.each((*proxy).count, x, y) },
+		Break:       func(x, y transport.Host) int { return b.each((*conformance.Proxy).Cut, x, y) },
+		Connections: func(x, y transport.Host) int { return b.each((*conformance.Proxy).Count, x, y) },
 		Raw:         b.raw,
 		Long:        os.Getenv("BORNODE_LONG") != "",
 	})

@@ -30,6 +30,9 @@ func (r *run) handle(m *message) error {
 	case kindPropose:
 		return r.answer(m)
 	case kindKeepalive:
+		if r.phase == up && r.heard.Sub(r.alive) >= r.beat()/2 {
+			return r.keepAlive()
+		}
 		return nil
 	}
 	if m.attempt != r.attempt || !r.told {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,11 +115,22 @@ func (s *side) logged(text string) int {
 	return s.logs.FilterField(zap.String("reason", text)).Len()
 }
 
+// counted counts what is written.
+type counted struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
 // meet connects two sides; a leads.
 func meet(a, b *side) {
 	x, y := net.Pipe()
-	a.run(true, addrA, addrB, x)
-	b.run(false, addrB, addrA, y)
+	a.run(true, addrA, addrB, &counted{Conn: x})
+	b.run(false, addrB, addrA, &counted{Conn: y})
 	synctest.Wait()
 }
 
@@ -352,10 +364,14 @@ func TestWithout(t *testing.T) {
 // TestSilence: while a channel carries the link the connection is watched, and a silent one ends in time.
 func TestSilence(t *testing.T) {
 	onHost(t, func(a, b *side, _, _ *fakeDevice) {
+		sent := func(s *side) int64 { return s.control.(*counted).writes.Load() }
+		beforeA, beforeB := sent(a), sent(b)
 		time.Sleep(10 * idleTimeout)
 		synctest.Wait()
 		a.requireUp(1) // keep-alives are enough
 		b.requireUp(1)
+		require.EqualValues(t, 10*keepalives, sent(a)-beforeA)
+		require.EqualValues(t, 10*keepalives, sent(b)-beforeB)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		d := newFabric().device("shm")

@@ -201,9 +201,12 @@ func (c *CQ) resolve() {
 
 // Arm implements fabric.CQ.
 func (c *CQ) Arm() error {
-	select {
-	case <-c.done:
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		return fabric.ErrClosed
+	}
+	select {
 	case <-c.event: // of what came before; the Poll after this call sees it
 	default:
 	}
@@ -217,14 +220,19 @@ func (c *CQ) Arm() error {
 
 // Wait implements fabric.CQ.
 func (c *CQ) Wait() error {
-	e := c.armed.Load()
+	e := c.epoch.Load()
 	select {
-	case <-c.event:
-		c.armed.CompareAndSwap(e, 0) // awake: nobody needs to signal
-		return nil
 	case <-c.done:
 		return fabric.ErrClosed
+	case <-c.event:
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed { // the status word may be gone
+		return fabric.ErrClosed
+	}
+	c.armed.CompareAndSwap(e, 0) // awake: nobody needs to signal
+	return nil
 }
 
 // kick ends Wait.

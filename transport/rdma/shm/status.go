@@ -30,6 +30,8 @@ type statusPages struct {
 	mu   sync.Mutex
 	used [statusLines]bool
 	next int
+
+	closed bool
 }
 
 func newStatusPages() (*statusPages, error) {
@@ -55,6 +57,9 @@ func newStatusPages() (*statusPages, error) {
 func (s *statusPages) line() (int, *atomic.Uint32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return 0, nil, fabric.ErrClosed
+	}
 	for range statusLines {
 		i := s.next
 		s.next = (s.next + 1) % statusLines
@@ -75,6 +80,9 @@ func (s *statusPages) free(i int) {
 }
 
 func (s *statusPages) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 	s.mem.close()
 	s.file.Close()
 }

@@ -322,6 +322,17 @@ var bugs = []bug{
 		q.count++
 		return q.count%1000 != 0
 	})},
+	{name: "waits for no entries of busy peers", fails: "BothWays", config: func(c *fabric.QPConfig) { c.RNRRetry = false }},
+	{name: "entries forget who they are", fails: "ConcurrentEntries", poll: polled(func(_ *badCQ, c *fabric.Completion) bool {
+		c.ID &^= 1
+		return true
+	})},
+	{name: "arming is lost while another polls", fails: "PollWhileWaiting", faults: sim.Faults{Delay: time.Millisecond}, arm: func(c *badCQ) error {
+		if c.count++; c.count%10 == 0 {
+			return nil
+		}
+		return c.CQ.Arm()
+	}},
 	{name: "the whole region is open", fails: "Access", expose: func(q *badQP, r fabric.Region, offset, n int, a fabric.Access) (fabric.Remote, error) {
 		m, err := q.QP.Expose(r, 0, len(r.Bytes()), a)
 		m.Addr, m.Len = m.Addr+uint64(offset), uint32(n)
