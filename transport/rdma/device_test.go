@@ -238,7 +238,7 @@ func TestOpenFails(t *testing.T) {
 func TestSetUpFails(t *testing.T) {
 	for _, mapped := range []bool{false, true} {
 		failed, worked := 0, 0
-		for seed := range uint64(pick(100, 1000)) {
+		for seed := range uint64(pick(40, 1000)) {
 			n := sim.NewNetwork(seed, sim.Faults{ControlErrors: 0.1, MapsRemote: mapped})
 			a, errA := Open(n.NewDevice("a"), testConfig(), nil, nil)
 			b, errB := Open(n.NewDevice("b"), testConfig(), nil, nil)

@@ -28,6 +28,22 @@ func simPool(t testing.TB, limit int64) (*pool, *atomic.Int64) {
 	return p, &registered
 }
 
+// fill marks the ends of every page of a block.
+func fill(b *block, x byte) {
+	for i := 0; i < b.n; i += pageBytes {
+		b.bytes()[i], b.bytes()[i+pageBytes-1] = x, x
+	}
+}
+
+func filled(b *block, x byte) bool {
+	for i := 0; i < b.n; i += pageBytes {
+		if b.bytes()[i] != x || b.bytes()[i+pageBytes-1] != x {
+			return false
+		}
+	}
+	return true
+}
+
 func TestPoolReuses(t *testing.T) {
 	p, registered := simPool(t, 64<<20)
 	ctx := context.Background()
@@ -40,14 +56,10 @@ func TestPoolReuses(t *testing.T) {
 	}
 	require.EqualValues(t, 1, registered.Load(), "one slab")
 	for i, b := range blocks {
-		for j := range b.bytes() {
-			b.bytes()[j] = byte(i)
-		}
+		fill(b, byte(i))
 	}
 	for i, b := range blocks {
-		for _, x := range b.bytes() {
-			require.Equal(t, byte(i), x, "blocks overlap")
-		}
+		require.True(t, filled(b, byte(i)), "blocks overlap")
 	}
 	for _, i := range []int{1, 3, 2, 0, 5, 4} {
 		blocks[i].close()
@@ -142,7 +154,7 @@ func TestPoolCloseWakes(t *testing.T) {
 func TestPoolRandom(t *testing.T) {
 	n := sim.NewNetwork(3, sim.Faults{ControlErrors: 0.1})
 	fd := n.NewDevice("pool")
-	p := newPool(fd, 3*slabBytes, func() {})
+	p := newPool(fd, 2*slabBytes, func() {}) // enough for all that is held at once
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
@@ -151,18 +163,16 @@ func TestPoolRandom(t *testing.T) {
 			for range pick(300, 3000) {
 				if len(held) > 0 && (len(held) > 3 || r.IntN(2) == 0) {
 					i := r.IntN(len(held))
-					for _, x := range held[i].bytes() {
-						if x != byte(g+1) {
-							t.Errorf("memory of somebody else")
-							return
-						}
+					if !filled(held[i], byte(g+1)) {
+						t.Errorf("memory of somebody else")
+						return
 					}
 					held[i].close()
 					held[i] = held[len(held)-1]
 					held = held[:len(held)-1]
 					continue
 				}
-				b, err := p.get(patient(t), 1+r.IntN(slabBytes/4), r.IntN(4) == 0)
+				b, err := p.get(patient(t), 1+r.IntN(slabBytes/20), r.IntN(4) == 0)
 				if errors.Is(err, fabric.ErrUnavailable) {
 					continue // planted
 				}
@@ -170,9 +180,7 @@ func TestPoolRandom(t *testing.T) {
 					t.Errorf("%v", err)
 					return
 				}
-				for i := range b.bytes() {
-					b.bytes()[i] = byte(g + 1)
-				}
+				fill(b, byte(g+1))
 				held = append(held, b)
 			}
 			for _, b := range held {
