@@ -44,7 +44,8 @@ type Channel struct {
 	ctx    context.Context // until the channel ends
 	cancel context.CancelFunc
 	bye    atomic.Uint32 // number of the request that says BYE; 0: none
-	said   chan struct{} // it is done
+	said   chan struct{} // it is done, or never will be
+	hushed sync.Once
 	gone   chan struct{} // everything is freed
 	once   sync.Once
 	limits atomic.Pointer[transport.ProviderLimits]
@@ -153,7 +154,11 @@ func (c *Channel) fault(err error) {
 	if c.end(err, stateBroken) {
 		c.d.note(c, err)
 	}
+	c.hush()
 }
+
+// hush ends the wait for the BYE.
+func (c *Channel) hush() { c.hushed.Do(func() { close(c.said) }) }
 
 // failed ends the channel after an error of the sending half.
 func (c *Channel) failed(err error) {
@@ -392,7 +397,7 @@ func (c *Channel) complete(done *fabric.Completion, sent []byte) bool {
 	number := uint32(done.ID)
 	c.flow.done(number)
 	if bye := c.bye.Load(); bye != 0 && number == bye {
-		close(c.said)
+		c.hush()
 	}
 	return c.wants(false, c.flow.blocked.Load())
 }
