@@ -63,6 +63,11 @@ func forEachProvider(t *testing.T, f func(l *lab)) {
 		}
 		f(l)
 	})
+	t.Run("shm", func(t *testing.T) {
+		l := &lab{t: t, log: testLog(t)}
+		l.newHost = func(string) transport.Host { return newFastHost(t) }
+		f(l)
+	})
 }
 
 func testLog(t *testing.T) *zap.Logger {
@@ -167,8 +172,8 @@ type script struct {
 	over chan struct{}
 	gen  uint64
 
-	mu  sync.Mutex
-	pos Position
+	mu   sync.Mutex
+	pos  Position
 	edit func(*Handshake)
 }
 

@@ -38,13 +38,12 @@ func TestConformanceSim(t *testing.T) {
 	}
 }
 
-// TestConformanceFaults runs the suite over seeds of faults that break nothing by themselves, and then over such that
-// do.
+// TestConformanceFaults runs the suite over seeds of faults that break nothing by themselves and take no time; for those
+// that do see TestSeeds.
 func TestConformanceFaults(t *testing.T) {
-	for seed := range uint64(pick(4, 20)) {
+	for seed := range uint64(pick(1, 8)) {
 		f := sim.RandomFaults(seed)
-		f.Delay = min(f.Delay, 50*time.Microsecond)
-		f.Breaks, f.BreakAfter = 0, 0
+		f.Delay, f.Breaks, f.BreakAfter = 0, 0, 0
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Log(f)
 			conformance.Run(t, harness(suiteConfig(), 100*time.Millisecond, simNetwork(seed, f)))

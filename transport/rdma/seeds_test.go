@@ -62,7 +62,7 @@ func breakingFaults(seed uint64) sim.Faults {
 
 // TestSeeds: whatever the fabric does, the links carry every message once and in order.
 func TestSeeds(t *testing.T) {
-	first, last := seedRange(150, 2000)
+	first, last := seedRange(80, 800)
 	var broken uint64
 	for seed := first; seed < last; seed++ {
 		f := breakingFaults(seed)

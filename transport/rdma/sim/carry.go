@@ -12,12 +12,12 @@ import (
 
 // request is a work request that was taken and not carried yet.
 type request struct {
-	wr     fabric.SendWR // Local is what the NIC reads when it carries the request, except with Inline
-	at     time.Duration // when it is carried, unless what is before it is later
-	region *Region       // of Local
-	bad    bool          // Local is not what Key names
-	rolled bool          // whether a planted break strikes was decided
-	inline [MaxInline]byte
+	wr     fabric.SendWR   // Local is what the NIC reads when it carries the request, except with Inline
+	inline [MaxInline]byte // here, so that it is aligned and its words land whole (copyWords)
+	at     time.Duration   // when it is carried, unless what is before it is later
+	region *Region         // of Local
+	bad    bool            // Local is not what Key names
+	rolled bool            // whether a planted break strikes was decided
 }
 
 // ack is the news of a request's end on its way to the sender.

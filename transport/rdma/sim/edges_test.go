@@ -98,7 +98,9 @@ func TestWaitingCallsEnd(t *testing.T) {
 			_, err := a.qp.Map(context.Background(), fabric.Remote{Key: 1, Len: 8})
 			done <- err
 		}()
+		b.qp.Break()
 		synctest.Wait()
+		require.Empty(t, done, "nobody notices that a peer broke")
 		require.NoError(t, b.qp.Close())
 		require.ErrorIs(t, <-done, fabric.ErrBroken)
 
@@ -220,6 +222,24 @@ func TestEarlierComesFirst(t *testing.T) {
 		for _, qp := range []fabric.QP{x, y, u, v} {
 			require.NoError(t, qp.Close())
 		}
+	})
+}
+
+// TestOverrunWakes whoever sleeps, armed or not.
+func TestOverrunWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := sim.NewNetwork(1, sim.Faults{})
+		a, b := newNode(t, n, "a", 8), newNode(t, n, "b", 1)
+		x, y := a.newQP(t, 2, false), b.newQP(t, 2, false)
+		join(t, x, y)
+		b.entries(t, 2)
+		done := make(chan error, 1)
+		go func() { done <- b.cq.Wait() }()
+		post(t, x, imm(1))
+		synctest.Wait()
+		require.Empty(t, done)
+		post(t, x, imm(2))
+		require.NoError(t, <-done)
 	})
 }
 
