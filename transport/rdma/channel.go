@@ -50,6 +50,7 @@ type Channel struct {
 	once   sync.Once
 	limits atomic.Pointer[transport.ProviderLimits]
 	window windowFiles
+	pair   *windowPair // nil where the fabric has no READ
 
 	errMu sync.Mutex
 	err   error
@@ -553,6 +554,9 @@ func (c *Channel) leave() {
 	if c.qp != nil {
 		c.d.route(c.qp.Num(), nil)
 	}
+	if c.pair != nil {
+		c.d.route(c.pair.qp.Num(), nil)
+	}
 	c.free()
 	c.making.Unlock()
 	c.d.log.Debug("channel closed", zap.String("peer", string(c.peer)), zap.Error(c.Err()))
@@ -589,6 +593,7 @@ func (c *Channel) free() {
 	}
 	c.tx.Unlock()
 	c.window.close()
+	c.pair.close()
 	c.reader.close()
 	c.exposed.close()
 	c.private.close()
@@ -625,5 +630,8 @@ func (c *Channel) allocate(ctx context.Context) (err error) {
 		return err
 	}
 	c.scratch = c.private.bytes()[n-d.size.send*unit-fabric.MaxSendBytes : n]
-	return nil
+	if d.size.reads > 0 {
+		c.pair, err = newWindowPair(ctx, c)
+	}
+	return err
 }
