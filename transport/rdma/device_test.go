@@ -471,7 +471,7 @@ func TestWindowFiles(t *testing.T) {
 	require.NotErrorIs(t, err, fs.ErrPermission)
 
 	for i := range 2 * maxOpenAreas {
-		put(i, fmt.Sprint(i))
+		put(1+i, fmt.Sprint(i))
 	}
 	files := openFiles(t)
 	var wg sync.WaitGroup
@@ -480,7 +480,7 @@ func TestWindowFiles(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(g), 1))
 			buf := make([]byte, 10)
 			for range 300 {
-				area := r.IntN(2 * maxOpenAreas)
+				area := 1 + r.IntN(2*maxOpenAreas)
 				n, err := x.ReadWindow(patient(t), uint32(area), int64(r.IntN(2)), buf)
 				if err != nil || n > 3 {
 					t.Errorf("area %d: %d bytes, %v", area, n, err)

@@ -59,7 +59,6 @@ type modelEnd struct {
 	got        [rings]int
 	want       [rings]int
 	sizes      [rings]func(int) int
-	pendingLen [rings]int // of the frame that waits for room; -1: none
 }
 
 type modelCompletion struct {
