@@ -5,7 +5,10 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/config"
+	"github.com/bornode/bornode/transport"
 	"github.com/bornode/bornode/transport/link"
 	"github.com/bornode/bornode/transport/rdma"
 	"github.com/bornode/bornode/transport/rdma/detect"
@@ -20,13 +23,32 @@ const maxPorts = 7
 
 // openUpgrader opens what links can leave tcp for; nil without an error if they shall not.
 func (n *Node) openUpgrader() (link.Upgrader, error) {
-	cfg := &n.cfg.RDMA
+	u, err := OpenUpgrader(&n.cfg.RDMA, n.store.Window(), n.log, n.reg)
+	if u == nil {
+		return nil, err
+	}
+	n.onClose(u.Close)
+	return u, nil
+}
+
+// faster opens the devices over which links can leave tcp.
+type faster struct {
+	cfg    *config.RDMA
+	window transport.Source
+	log    *zap.Logger
+	reg    prometheus.Registerer
+}
+
+// OpenUpgrader opens what links can leave tcp for, on devices that offer the window to peers; nil without an error if
+// the settings say that they shall not. The caller closes it. reg may be nil.
+func OpenUpgrader(cfg *config.RDMA, window transport.Source, log *zap.Logger, reg prometheus.Registerer) (*detect.Upgrader, error) {
 	if cfg.Detect.Mode == detect.Off {
 		return nil, nil
 	}
+	f := &faster{cfg, window, log, reg}
 	var backends []detect.Backend
 	if cfg.Detect.SHM {
-		backends = append(backends, detect.BackendFunc(n.openSHM))
+		backends = append(backends, detect.BackendFunc(f.openSHM))
 	}
 	ports, err := verbs.Find(cfg.Device)
 	switch {
@@ -36,33 +58,28 @@ func (n *Node) openUpgrader() (link.Upgrader, error) {
 		ports = ports[:maxPorts]
 	}
 	for _, p := range ports {
-		backends = append(backends, detect.BackendFunc(func() (*detect.Endpoint, error) { return n.openPort(p) }))
+		backends = append(backends, detect.BackendFunc(func() (*detect.Endpoint, error) { return f.openPort(p) }))
 	}
-	u, err := detect.New(cfg.Detect, backends, n.log.Named("rdma"), n.reg)
-	if err != nil {
-		return nil, err
-	}
-	n.onClose(u.Close)
-	return u, nil
+	return detect.New(cfg.Detect, backends, log.Named("rdma"), reg)
 }
 
-// openDevice puts channels on a fabric device and offers the node's history to the peers that use it.
-func (n *Node) openDevice(fd fabric.Device, label string) (*rdma.Device, error) {
-	reg := prometheus.WrapRegistererWith(prometheus.Labels{"device": label}, n.reg)
-	d, err := rdma.Open(fd, n.cfg.RDMA.Channel, n.log.Named("rdma"), reg)
+// openDevice puts channels on a fabric device and offers the window to the peers that use it.
+func (f *faster) openDevice(fd fabric.Device, label string) (*rdma.Device, error) {
+	reg := prometheus.WrapRegistererWith(prometheus.Labels{"device": label}, f.reg)
+	d, err := rdma.Open(fd, f.cfg.Channel, f.log.Named("rdma"), reg)
 	if err != nil {
 		return nil, err
 	}
-	d.Serve(n.store.Window())
+	d.Serve(f.window)
 	return d, nil
 }
 
-func (n *Node) openSHM() (*detect.Endpoint, error) {
-	fd, err := shm.Open(n.cfg.RDMA.SHM, n.log.Named("shm"))
+func (f *faster) openSHM() (*detect.Endpoint, error) {
+	fd, err := shm.Open(f.cfg.SHM, f.log.Named("shm"))
 	if err != nil {
 		return nil, err
 	}
-	d, err := n.openDevice(fd, "host")
+	d, err := f.openDevice(fd, "host")
 	if err != nil {
 		return nil, err
 	}
@@ -78,15 +95,15 @@ func (h sameHost) Reach(ctx context.Context, rendezvous []byte) error {
 }
 
 // openPort opens one port of a network device.
-func (n *Node) openPort(p verbs.Endpoint) (*detect.Endpoint, error) {
-	cfg := n.cfg.RDMA.Device
+func (f *faster) openPort(p verbs.Endpoint) (*detect.Endpoint, error) {
+	cfg := f.cfg.Device
 	named := cfg.Device != "" || cfg.Address != ""
 	cfg.Device, cfg.Port, cfg.GIDIndex = p.Device, p.Port, p.GIDIndex
-	fd, err := verbs.Open(cfg, n.log.Named("verbs"))
+	fd, err := verbs.Open(cfg, f.log.Named("verbs"))
 	if err != nil {
 		return nil, err
 	}
-	d, err := n.openDevice(fd, p.Device)
+	d, err := f.openDevice(fd, p.Device)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,8 @@ func counters(p blocksync.PeerInfo) map[string]uint64 {
 	c := map[string]uint64{
 		"blocksReceived": p.BlocksIn, "blocksSent": p.BlocksOut, "votesReceived": p.VotesIn, "votesSent": p.VotesOut,
 		"transactionsReceived": p.TransactionsIn, "transactionsSent": p.TransactionsOut,
-		"rangeBlocks": p.RangeBlocks, "rangeBytes": p.RangeBytes, "pulledBlocks": p.PulledBlocks, "pulledBytes": p.PulledBytes, "servedBlocks": p.Served, "servedBytes": p.ServedBytes,
+		"rangeBlocks": p.RangeBlocks, "rangeBytes": p.RangeBytes, "pulledBlocks": p.PulledBlocks, "pulledBytes": p.PulledBytes,
+		"servedBlocks": p.Served, "servedBytes": p.ServedBytes,
 		"duplicates": p.Duplicates, "dropped": p.Dropped,
 		"framesSent": p.Transport.FramesSent, "framesReceived": p.Transport.FramesReceived, "framesResent": p.Transport.FramesResent,
 		"reconnects": p.Transport.Reconnects,

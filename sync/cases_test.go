@@ -464,7 +464,7 @@ func TestCase18HeartbeatLossCloses(t *testing.T) {
 		quietPeer := l.host("mute")
 		require.NoError(l.t, quietPeer.Dial(l.t.Context(), n.host.Addrs()[0]))
 		k := <-quietPeer.Links() // never reads, never answers
-		h := (&script{l: l, host: quietPeer, pos: s.pos}).handshake()
+		h := (&script{l: l, host: quietPeer, pos: s.position()}).handshake()
 		require.True(l.t, k.TrySend(transport.Message{Type: uint8(TypeHandshake), Payload: h.Encode()}))
 		l.eventually(func() bool { return len(n.m.Peers()) == 2 }, "it is a peer")
 		l.pass(9 * time.Second)

@@ -63,6 +63,11 @@ func forEachProvider(t *testing.T, f func(l *lab)) {
 		}
 		f(l)
 	})
+	t.Run("shm", func(t *testing.T) {
+		l := &lab{t: t, log: testLog(t)}
+		l.newHost = func(string) transport.Host { return newFastHost(t) }
+		f(l)
+	})
 }
 
 func testLog(t *testing.T) *zap.Logger {
@@ -165,8 +170,10 @@ type script struct {
 	link transport.Link
 	in   [transport.Lanes]chan transport.Message
 	over chan struct{}
-	pos  Position
 	gen  uint64
+
+	mu   sync.Mutex
+	pos  Position
 	edit func(*Handshake)
 }
 
@@ -197,7 +204,8 @@ func (s *script) connect(n *node) {
 				if MessageType(m.Type) == TypeTime {
 					t, _ := DecodeTime(m.Payload)
 					if t.Org == 0 {
-						a := Time{Org: t.Xmt, Rec: uint64(time.Now().UnixNano()), Xmt: uint64(time.Now().UnixNano()), Head: s.pos.Head, LIB: s.pos.LIB, Justified: s.pos.Justified}
+						pos := s.position()
+						a := Time{Org: t.Xmt, Rec: uint64(time.Now().UnixNano()), Xmt: uint64(time.Now().UnixNano()), Head: pos.Head, LIB: pos.LIB, Justified: pos.Justified}
 						k.TrySend(transport.Message{Type: uint8(TypeTime), Payload: a.Encode()})
 					}
 					continue
@@ -213,17 +221,26 @@ func (s *script) connect(n *node) {
 }
 
 func (s *script) at(head, lib *block.Block, justified uint64) *script {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.pos = Position{Head: RefOf(head.SealedHeader), LIB: RefOf(lib.SealedHeader), Justified: justified}
 	return s
+}
+
+func (s *script) position() Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pos
 }
 
 func (s *script) handshake() *Handshake {
 	s.gen++
 	now := uint64(time.Now().UnixNano())
 	id := string(s.host.ID())
+	pos := s.position()
 	h := &Handshake{
 		NetVersion: NetVersion, ChainID: modelGenesis.Hash(), NodeID: id, Time: now, Token: HandshakeToken(modelGenesis.Hash(), id, now),
-		P2PAddress: "/here", Head: s.pos.Head, LIB: s.pos.LIB, Justified: block.Point{Slot: s.pos.Justified}, First: s.pos.First,
+		P2PAddress: "/here", Head: pos.Head, LIB: pos.LIB, Justified: block.Point{Slot: pos.Justified}, First: pos.First,
 		OS: "test", Generation: s.gen, Modes: ServeRange,
 	}
 	if s.edit != nil {

@@ -109,12 +109,17 @@ type Path struct {
 	Counters map[string]uint64 // the provider's own for this peer (credits, entries, wake-ups, ...); nil: none
 }
 
-// Source is what a node lets its peers read one-sidedly: areas of bytes that only ever grow or are replaced as a whole
-// under a new generation (docs/wire-sync.md). Methods may be called concurrently and must be quick.
+// Source is what a node lets its peers read one-sidedly: areas of bytes (docs/wire-sync.md). But for area 0, which
+// changes in place, they only ever grow while the epoch stays the same: 8 bytes of area 0, at WindowEpochOffset. Another
+// epoch says that areas were removed or replaced; what a provider keeps of areas then counts no more. Methods may be
+// called concurrently and must be quick.
 type Source interface {
 	// Open opens an area for reading only. An unknown area gives an error that wraps fs.ErrNotExist.
 	Open(area uint32) (*os.File, error)
 }
+
+// WindowEpochOffset is where in area 0 the epoch of a Source lies.
+const WindowEpochOffset = 8
 
 // WindowReader is a Provider through which the peer's window can be read; see Link.ReadWindow.
 type WindowReader interface {

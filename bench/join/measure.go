@@ -34,7 +34,7 @@ const (
 type Route struct {
 	Name     string
 	Settings []string
-	Provider string // that must carry the link; "": any
+	Provider string // that must carry the link
 }
 
 // TCP is the route to compare with.
@@ -42,7 +42,11 @@ const TCP = "tcp"
 
 // Routes lists what this program can do.
 func Routes() []Route {
-	return []Route{{Name: TCP, Provider: "tcp"}}
+	return []Route{
+		{Name: TCP, Provider: "tcp", Settings: []string{"rdma.mode=off"}},
+		{Name: "shm push", Provider: "shm", Settings: []string{"rdma.mode=auto", "sync.pull=false"}},
+		{Name: "shm pull", Provider: "shm", Settings: []string{"rdma.mode=auto", "sync.pull=true"}},
+	}
 }
 
 // Options of a measurement.
@@ -64,7 +68,7 @@ type Result struct {
 	Phase    string `json:"phase"`
 	Mode     string `json:"mode"` // "-" in the transfer phase
 	Route    string `json:"route"`
-	Provider string `json:"provider"` // that carried the link at the end
+	Provider string `json:"provider"` // that carried the link at the end; one run that says otherwise fails
 	forge.Totals
 
 	Seconds     figures.Spread `json:"seconds"`
@@ -76,7 +80,8 @@ type Result struct {
 	ServerMean  figures.Spread `json:"server_mean_percent"`
 	JoinerPeak  figures.Spread `json:"joiner_peak_percent"` // highest second
 	ServerPeak  figures.Spread `json:"server_peak_percent"`
-	Series      Series         `json:"series"` // of the run with the median time
+	Pulled      figures.Spread `json:"pulled_percent"` // of the ranges' bytes, read from the server's window
+	Series      Series         `json:"series"`         // of the run with the median time
 }
 
 // Report is everything one measurement gave.
@@ -102,7 +107,6 @@ type what struct {
 	phase, mode string
 	route       Route
 	runs        []*sampled
-	provider    string
 }
 
 // Measure makes the histories that are not there yet and measures every phase, mode and route, taking turns. A run that
@@ -191,7 +195,7 @@ func warm(dir string) error {
 }
 
 func (w *what) result() Result {
-	r := Result{History: w.history.Name, Phase: w.phase, Mode: w.mode, Route: w.route.Name, Provider: w.provider, Totals: w.history.Totals}
+	r := Result{History: w.history.Name, Phase: w.phase, Mode: w.mode, Route: w.route.Name, Provider: w.route.Provider, Totals: w.history.Totals}
 	of := func(f func(*sampled) float64) figures.Spread {
 		x := make([]float64, len(w.runs))
 		for i, s := range w.runs {
@@ -209,6 +213,7 @@ func (w *what) result() Result {
 	r.BothCPU = of(func(s *sampled) float64 { return (s.total().joiner + s.total().server).Seconds() })
 	r.JoinerMean, r.ServerMean = use(func(s *sampled) (float64, float64) { return mean(reading{}, s.total()) })
 	r.JoinerPeak, r.ServerPeak = use((*sampled).peak)
+	r.Pulled = of(func(s *sampled) float64 { return s.carried.percent() })
 	byTime := slices.SortedFunc(slices.Values(w.runs), func(a, b *sampled) int { return int(a.total().at - b.total().at) })
 	if len(byTime) > 0 {
 		r.Series = byTime[len(byTime)/2].series()
@@ -248,15 +253,15 @@ func (o *Options) once(ctx context.Context, w *what) (err error) {
 	}
 	var s *sampled
 	if w.phase == TransferOnly {
-		s, w.provider, err = r.transfer(ctx, folder, server, w.route.Settings)
+		s, err = r.transfer(ctx, folder, server, w.route.Settings)
 	} else {
-		s, w.provider, err = r.join(ctx, folder, server, append(slices.Clone(w.route.Settings), "sync.mode="+w.mode))
+		s, err = r.join(ctx, folder, server, append(slices.Clone(w.route.Settings), "sync.mode="+w.mode))
 	}
 	if err != nil {
 		return err
 	}
-	if want := w.route.Provider; want != "" && w.provider != want {
-		return fmt.Errorf("the link was on %q at the end, not on %q", w.provider, want)
+	if got, want := s.carried.Provider, w.route.Provider; got != want {
+		return fmt.Errorf("the link was on %q at the end, not on %q", got, want)
 	}
 	w.runs = append(w.runs, s)
 	return nil
@@ -284,34 +289,34 @@ func copyKeys(to, from string) error {
 }
 
 // join measures a node from being told of the server until it is in sync.
-func (r *runner) join(ctx context.Context, folder string, server *nodeProcess, settings []string) (s *sampled, provider string, err error) {
+func (r *runner) join(ctx context.Context, folder string, server *nodeProcess, settings []string) (s *sampled, err error) {
 	n, err := r.startNode(ctx, "joiner", folder, r.history.Joiner, settings)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, n.stop()) }()
 	m, err := startSampler(n.process, server.process)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	err = n.join(ctx, server.addr, r.history)
 	s, serr := m.end()
 	if err = errors.Join(err, serr); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	provider, err = n.verify(ctx, r.history)
-	return s, provider, err
+	s.carried, err = n.verify(ctx, r.history)
+	return s, err
 }
 
 // transfer measures a process that only stores, from being told of the server until all is durable.
-func (r *runner) transfer(ctx context.Context, folder string, server *nodeProcess, settings []string) (s *sampled, provider string, err error) {
+func (r *runner) transfer(ctx context.Context, folder string, server *nodeProcess, settings []string) (s *sampled, err error) {
 	if _, err := writeConfig(folder, "", r.history, r.history.Joiner, settings); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	program := slices.Concat(r.o.Program, r.o.Transfer, []string{"--dir", folder})
 	p, err := start("joiner", program, filepath.Join(r.dir, "joiner.log"))
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
 	unhook := context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() }) // wakes the decoder
@@ -327,24 +332,25 @@ func (r *runner) transfer(ctx context.Context, folder string, server *nodeProces
 		return nil
 	}
 	if err := said(); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	m, err := startSampler(p, server.process)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if err = to.Encode(task{Peer: server.addr, Height: r.history.LIB}); err == nil {
 		err = said()
 	}
 	s, serr := m.end()
 	if err = errors.Join(err, serr); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if err := said(); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if a.Hash != r.history.Hash {
-		return nil, "", fmt.Errorf("block %d is %s, the history's is %s", r.history.LIB, a.Hash, r.history.Hash)
+		return nil, fmt.Errorf("block %d is %s, the history's is %s", r.history.LIB, a.Hash, r.history.Hash)
 	}
-	return s, a.Provider, nil
+	s.carried = a.Carried
+	return s, nil
 }

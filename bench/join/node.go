@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -85,7 +86,7 @@ func (r *runner) startNode(ctx context.Context, name, dir string, id transport.P
 		return true, n.client.CallContext(ctx, &version, "web3_clientVersion")
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w (%w)", err, n.stop())
+		return nil, errors.Join(err, n.stop())
 	}
 	return n, nil
 }
@@ -113,23 +114,24 @@ func (n *nodeProcess) join(ctx context.Context, peer string, h *forge.Stored) er
 	})
 }
 
-// verify checks that the node has the history's blocks and tells over what it got them.
-func (n *nodeProcess) verify(ctx context.Context, h *forge.Stored) (provider string, err error) {
+// verify checks that the node has the history's blocks and tells how they came.
+func (n *nodeProcess) verify(ctx context.Context, h *forge.Stored) (c carried, err error) {
 	var b struct{ Hash common.Hash }
 	if err := n.client.CallContext(ctx, &b, "eth_getBlockByNumber", hexutil.Uint64(h.LIB), false); err != nil {
-		return "", err
+		return c, err
 	}
 	if b.Hash != h.Hash {
-		return "", fmt.Errorf("block %d is %s, the history's is %s", h.LIB, b.Hash, h.Hash)
+		return c, fmt.Errorf("block %d is %s, the history's is %s", h.LIB, b.Hash, h.Hash)
 	}
 	var peers []struct {
-		Provider string `json:"provider"`
+		Provider string            `json:"provider"`
+		Counters map[string]uint64 `json:"counters"`
 	}
 	if err := n.client.CallContext(ctx, &peers, "bor_peers"); err != nil {
-		return "", err
+		return c, err
 	}
 	if len(peers) != 1 {
-		return "", fmt.Errorf("the joining node has %d peers, expected the server alone", len(peers))
+		return c, fmt.Errorf("the joining node has %d peers, expected the server alone", len(peers))
 	}
-	return peers[0].Provider, nil
+	return carried{Provider: peers[0].Provider, Ranges: peers[0].Counters["rangeBytes"], Pulled: peers[0].Counters["pulledBytes"]}, nil
 }

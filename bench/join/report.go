@@ -59,9 +59,9 @@ func (r *Report) Print(w io.Writer) error {
 	for _, g := range r.groups() {
 		fmt.Fprintf(w, "\n%s: %d blocks, %d transactions, %.0f MB\n", g[0].title(), g[0].Blocks, g[0].Transactions, float64(g[0].Bytes)/1e6)
 		tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(tw, "route\tprovider\tseconds\tMB/s\tjoiner CPU s\tserver CPU s\tboth\tjoiner mean/peak %\tserver mean/peak %\t")
+		fmt.Fprintln(tw, "route\tprovider\tpulled %\tseconds\tMB/s\tjoiner CPU s\tserver CPU s\tboth\tjoiner mean/peak %\tserver mean/peak %\t")
 		for _, x := range g {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f / %.0f\t%.0f / %.0f\t\n", x.Route, x.Provider, x.Seconds, x.MBPerSecond,
+			fmt.Fprintf(tw, "%s\t%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.0f / %.0f\t%.0f / %.0f\t\n", x.Route, x.Provider, x.Pulled.Median, x.Seconds, x.MBPerSecond,
 				x.JoinerCPU, x.ServerCPU, x.BothCPU, x.JoinerMean.Median, x.JoinerPeak.Median, x.ServerMean.Median, x.ServerPeak.Median)
 		}
 		if err := tw.Flush(); err != nil {
@@ -69,6 +69,9 @@ func (r *Report) Print(w io.Writer) error {
 		}
 		base := g[0]
 		for _, x := range g[1:] {
+			if !x.Seconds.Measured() || !base.Seconds.Measured() {
+				continue
+			}
 			fmt.Fprintf(w, "  %s against %s: time %s, CPU of both %s (joiner %s, server %s)\n", x.Route, base.Route, figures.Change(x.Seconds, base.Seconds),
 				figures.Change(x.BothCPU, base.BothCPU), figures.Change(x.JoinerCPU, base.JoinerCPU), figures.Change(x.ServerCPU, base.ServerCPU))
 		}
@@ -98,22 +101,19 @@ func (r *Report) WriteSVG(w io.Writer) error {
 		r.Machine, r.Rounds), append([]figures.Panel{seconds, cpu}, panels...)...)
 }
 
-// Samples of a chart: a longer series is told by the second.
-const (
-	fineSamples = 150
-	coarseBy    = 10
-)
+// chartSamples is how many intervals a chart shows at most; the samples of a longer series are drawn together.
+const chartSamples = 40
 
 func (s *Series) coarse() (at, joiner, server []float64) {
-	if len(s.Seconds) <= fineSamples {
-		return s.Seconds, s.Joiner, s.Server
-	}
-	for i := coarseBy; i <= len(s.Seconds); i += coarseBy {
-		var j, v float64
-		for k := i - coarseBy; k < i; k++ {
-			j, v = j+s.Joiner[k], v+s.Server[k]
+	by := (len(s.Seconds) + chartSamples - 1) / chartSamples
+	from := 0.0
+	for i := 0; i < len(s.Seconds); i += by {
+		begin, j, v := from, 0.0, 0.0
+		for k := i; k < min(i+by, len(s.Seconds)); k++ {
+			d := s.Seconds[k] - from
+			j, v, from = j+d*s.Joiner[k], v+d*s.Server[k], s.Seconds[k]
 		}
-		at, joiner, server = append(at, s.Seconds[i-1]), append(joiner, j/coarseBy), append(server, v/coarseBy)
+		at, joiner, server = append(at, from), append(joiner, j/(from-begin)), append(server, v/(from-begin))
 	}
 	return at, joiner, server
 }

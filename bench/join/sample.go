@@ -20,7 +20,19 @@ type reading struct {
 }
 
 // sampled is what the sampler saw of a run: the first reading is zero, the last one is that of its end.
-type sampled struct{ readings []reading }
+type sampled struct {
+	readings []reading
+	carried  carried
+}
+
+// carried says how the history came.
+type carried struct {
+	Provider string `json:"provider"` // of the link at the end
+	Ranges   uint64 `json:"ranges"`   // bytes of blocks in ranges
+	Pulled   uint64 `json:"pulled"`   // of these, read from the server's window
+}
+
+func (c *carried) percent() float64 { return 100 * float64(c.Pulled) / max(float64(c.Ranges), 1) }
 
 func (s *sampled) total() reading { return s.readings[len(s.readings)-1] }
 

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 
 	"github.com/ethereum/go-ethereum/common"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/node"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/transport"
 	"github.com/bornode/bornode/transport/tcp"
@@ -26,8 +28,8 @@ type task struct {
 
 // answer is a line of its standard output: an empty one when it is ready and when it has all blocks, then the result.
 type answer struct {
-	Hash     common.Hash `json:"hash,omitzero"` // of the block at the height
-	Provider string      `json:"provider,omitempty"`
+	Hash    common.Hash `json:"hash,omitzero"` // of the block at the height
+	Carried carried     `json:"carried,omitzero"`
 }
 
 // joiner is a node's host, sync manager and block store around a driver that only checks digests.
@@ -70,6 +72,14 @@ func openJoiner(dir string) (j *joiner, err error) {
 	key, err := tcp.LoadOrCreateIdentity(cfg.Path(cfg.Keys.Identity))
 	if err != nil {
 		return nil, err
+	}
+	up, err := node.OpenUpgrader(&cfg.RDMA, j.store.Window(), zap.NewNop(), nil)
+	if err != nil {
+		return nil, err
+	}
+	if up != nil {
+		j.closers = append(j.closers, up.Close)
+		cfg.P2P.TCP.Upgrader = up
 	}
 	if j.host, err = tcp.New(cfg.P2P.TCP, key, nil, nil); err != nil {
 		return nil, err
@@ -146,7 +156,7 @@ func (j *joiner) result(height uint64) (a answer, err error) {
 		return a, err
 	}
 	for _, p := range j.manager.Peers() {
-		a.Provider = p.Path.Provider
+		a.Carried = carried{Provider: p.Path.Provider, Ranges: p.RangeBytes, Pulled: p.PulledBytes}
 	}
 	return a, nil
 }

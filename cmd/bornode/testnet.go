@@ -182,6 +182,9 @@ func testnetPartition() *cobra.Command {
 		}
 		return n.Partition(cmd.Context(), g, proxy.Rule{Mode: proxy.Mode(mode), Delay: delay})
 	})
+	cmd.Long = cmd.Short + ".\n\nThe proxy between the nodes holds up their TCP connections. A link that moved to shared memory notices only when\n" +
+		"its connection has been silent for p2p.tcp.link.idle_timeout (10 s), and no delay at all; start the network with\n" +
+		"--set rdma.mode=off to have faults at once, or cut with --mode reset."
 	f := cmd.Flags()
 	f.StringVar(&groups, "groups", "", "for example 0,1/2,3")
 	f.StringVar(&mode, "mode", string(proxy.BlackHole), "between the groups: black-hole, half-open, reset, or pass with --delay")

@@ -183,9 +183,9 @@ func (d *Device) handshake(s *socket) {
 	if err == nil {
 		return
 	}
+	d.counters.refused.Add(1)
 	closeAll(m.files)
 	s.Close()
-	d.counters.refused.Add(1)
 	d.log.Debug("a shared-memory handshake was refused", zap.Int32("pid", s.cred.Pid), zap.Uint32("uid", s.cred.Uid), zap.Error(err))
 }
 

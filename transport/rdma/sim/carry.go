@@ -14,7 +14,7 @@ import (
 type request struct {
 	wr     fabric.SendWR   // Local is what the NIC reads when it carries the request, except with Inline
 	inline [MaxInline]byte // here, so that it is aligned and its words land whole (copyWords)
-	at     time.Duration   // not before
+	at     time.Duration   // when it is carried, unless what is before it is later
 	region *Region         // of Local
 	bad    bool            // Local is not what Key names
 	rolled bool            // whether a planted break strikes was decided
@@ -47,9 +47,6 @@ func (q *QP) Post(wrs []fabric.SendWR) (int, error) {
 	defer n.mu.Unlock()
 	if err := q.ready(); err != nil {
 		return 0, err
-	}
-	if q.dev.lost {
-		return 0, fabric.ErrBroken
 	}
 	for i := range wrs {
 		if err := q.takes(&wrs[i]); err != nil {
@@ -91,9 +88,6 @@ func (q *QP) takes(wr *fabric.SendWR) error {
 func (q *QP) take(wr *fabric.SendWR) {
 	n := q.net
 	at := n.later()
-	if k := q.sends.len(); k > 0 {
-		at = max(at, q.sends.at(k-1).at)
-	}
 	r := q.sends.push()
 	r.wr, r.at, r.region, r.bad, r.rolled = *wr, at, nil, false, false
 	switch {
@@ -270,7 +264,8 @@ func (q *QP) reach(wr *fabric.SendWR) *exposure {
 		need = fabric.RemoteRead
 	}
 	size := uint64(len(wr.Local))
-	if e == nil || e.access&need == 0 || wr.Remote < e.Addr || size > uint64(e.Len) || wr.Remote-e.Addr > uint64(e.Len)-size {
+	// An address before the start is far past the end, too: the difference wraps.
+	if e == nil || e.access&need == 0 || size > uint64(e.Len) || wr.Remote-e.Addr > uint64(e.Len)-size {
 		return nil
 	}
 	return e
@@ -298,11 +293,7 @@ func (q *QP) violated(op fabric.Opcode, status fabric.Status) {
 // landed puts a completion on its way to this side, the receiver.
 func (q *QP) landed(c fabric.Completion) {
 	n := q.net
-	at := n.later()
-	if k := q.arrivals.len(); k > 0 {
-		at = max(at, q.arrivals.at(k-1).at)
-	}
-	*q.arrivals.push() = arrival{completion: c, at: at}
+	*q.arrivals.push() = arrival{completion: c, at: n.later()}
 	n.add(q.in, q.arrivals.at(0).at)
 }
 
@@ -322,14 +313,10 @@ func (q *QP) arrive() {
 // told takes the first request off the send queue and puts the news of its end on its way.
 func (q *QP) told(status fabric.Status) {
 	n, r := q.net, q.sends.at(0)
-	at := n.later()
-	if k := q.acks.len(); k > 0 {
-		at = max(at, q.acks.at(k-1).at)
-	}
 	a := q.acks.push()
 	*a = ack{
 		completion: fabric.Completion{ID: r.wr.ID, QP: q.num, Op: r.wr.Op, Status: status},
-		at:         at, seq: q.posted - uint64(q.sends.len()), signaled: r.wr.Signaled, region: r.region,
+		at:         n.later(), seq: q.posted - uint64(q.sends.len()), signaled: r.wr.Signaled, region: r.region,
 	}
 	if status == fabric.StatusOK {
 		q.carried++
@@ -393,11 +380,7 @@ func (q *QP) fail(status fabric.Status, lost bool) {
 		q.told(status)
 		status = fabric.StatusFlushed
 	}
-	q.changed.notify()
-	if q.peer != nil {
-		q.peer.changed.notify()
-		q.peer.resume()
-	}
+	q.rouse()
 }
 
 // copyWords copies as a NIC does: short pieces of aligned words in whole words, so that a word that others read or

@@ -59,9 +59,7 @@ func (c *CQ) show(e entry) {
 		c.dev.lost = true
 		c.dev.event(fabric.Event{Kind: fabric.EventCQFatal, Text: fmt.Sprintf("a completion queue of %d overran", c.depth)})
 		for _, q := range c.dev.qps {
-			if q.cq == c {
-				q.fail(breakNow, true)
-			}
+			q.fail(breakNow, true)
 		}
 		c.events++
 		c.wake()

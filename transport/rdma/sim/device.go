@@ -14,17 +14,17 @@ type Device struct {
 	name  string
 
 	// Guarded by net.mu.
-	events  chan fabric.Event
-	lost    bool // failed or killed: nothing works on it
-	closed  bool
-	cqs     int
-	srqs    int
-	qps     []*QP // open ones
-	byKey   map[uint32]*Region
-	used    int // registered bytes
-	placed  uint64
-	numbers uint32
-	freed   []uint32 // numbers of closed queue pairs, for Faults.PurgeOnClose
+	events   chan fabric.Event
+	lost     bool // failed or killed: nothing works on it
+	closed   bool
+	cqs      int
+	srqs     int
+	qps      []*QP // open ones
+	byKey    map[uint32]*Region
+	used     int    // registered bytes
+	nextBase uint64 // the address that peers see of the next region
+	numbers  uint32
+	freed    []uint32 // numbers of closed queue pairs, for Faults.PurgeOnClose
 }
 
 var _ fabric.Device = (*Device)(nil)
@@ -35,7 +35,7 @@ func (n *Network) NewDevice(name string) *Device {
 	defer n.mu.Unlock()
 	d := &Device{
 		net: n, index: len(n.devices), name: name, events: make(chan fabric.Event, eventBuffer),
-		byKey: make(map[uint32]*Region), numbers: firstNumber,
+		byKey: make(map[uint32]*Region), numbers: firstNumber, nextBase: firstBase,
 	}
 	n.devices = append(n.devices, d)
 	return d
@@ -183,8 +183,8 @@ func (d *Device) NewRegion(size int) (fabric.Region, error) {
 	for r.key == 0 || d.byKey[r.key] != nil {
 		r.key = d.net.rng.Uint32()
 	}
-	d.placed += uint64(size+2*pageBytes-1) &^ (pageBytes - 1) // a page between regions belongs to nobody
-	r.base = 1<<40 + uint64(d.index)<<36 + d.placed - uint64(size+pageBytes-1)&^(pageBytes-1)
+	r.base = d.nextBase
+	d.nextBase += uint64(size+2*pageBytes-1) &^ (pageBytes - 1) // a page between regions belongs to nobody
 	d.byKey[r.key] = r
 	d.used += size
 	d.net.counters.Registrations++
@@ -204,10 +204,10 @@ func (r *Region) Bytes() []byte { return r.bytes }
 // LocalKey implements fabric.Region.
 func (r *Region) LocalKey() uint32 { return r.key }
 
-// holds tells whether b lies in the region.
+// holds tells whether b lies in the region. What starts before it is far behind it, too: the difference wraps.
 func (r *Region) holds(b []byte) bool {
 	start, at := uintptr(unsafe.Pointer(unsafe.SliceData(r.bytes))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	return at >= start && at-start <= uintptr(len(r.bytes)) && uintptr(len(b)) <= uintptr(len(r.bytes))-(at-start)
+	return at-start <= uintptr(len(r.bytes)) && uintptr(len(b)) <= uintptr(len(r.bytes))-(at-start)
 }
 
 // Close implements fabric.Region. It fails while the memory is in use.

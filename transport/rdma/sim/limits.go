@@ -17,6 +17,8 @@ const (
 	eventBuffer = 256
 	// firstNumber is the number of a device's first queue pair: devices use the same numbers, as hardware does.
 	firstNumber = 17
+	// firstBase is the address that peers see of a device's first region, on each device.
+	firstBase = 1 << 40
 	// A NIC writes aligned words whole; up to this many bytes the simulator promises it too.
 	wordWise = 64
 	// One request in stallOneIn takes stallFactor times as long.

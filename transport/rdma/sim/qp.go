@@ -27,7 +27,8 @@ type QP struct {
 
 	// Guarded by net.mu. The three streams are independent: what the sender and what the receiver of one queue pair
 	// see of each other's requests may come in any order.
-	peer      *QP // nil before Connect, and when the peer had gone by then
+	peer      *QP   // nil before Connect, and when the peer had gone by then
+	callers   []*QP // who connected with this one
 	lead      bool
 	connected bool
 	broken    bool
@@ -181,14 +182,24 @@ func (q *QP) attach(remote []byte, lead bool) error {
 		return err
 	}
 	q.peer, q.lead, q.connected = p, lead, true
-	if p != nil && p.peer == q {
-		if p.lead == lead {
+	if p != nil {
+		p.callers = append(p.callers, q)
+		if p.peer == q && p.lead == lead {
 			_ = n.misuse("both sides or neither lead") // counted; hardware does not mind
 		}
+	}
+	q.rouse()
+	return nil
+}
+
+// rouse lets all who may wait for this queue pair look again: calls here, and calls and requests of those who connected
+// with it.
+func (q *QP) rouse() {
+	q.changed.notify()
+	for _, p := range q.callers {
 		p.changed.notify()
 		p.resume()
 	}
-	return nil
 }
 
 // state tells why nothing works any more, if so.
@@ -344,11 +355,8 @@ func (q *QP) Close() error {
 	q.srq.users--
 	i := slices.Index(q.dev.qps, q)
 	q.dev.qps = slices.Delete(q.dev.qps, i, i+1)
-	q.changed.notify()
-	if q.peer != nil {
-		q.peer.changed.notify()
-		q.peer.resume()
-	}
+	q.rouse()
+	q.callers = nil
 	return nil
 }
 

@@ -204,42 +204,6 @@ func TestRNRIsCounted(t *testing.T) {
 	post(t, r.b.qp, r.write(1, 0))
 }
 
-// TestLimitEventsAreNeverLost, though nobody reads events and others fill the buffer.
-func TestLimitEventsAreNeverLost(t *testing.T) {
-	n := sim.NewNetwork(1, sim.Faults{Manual: true})
-	a, b := newNode(t, n, "a", 1024), newNode(t, n, "b", 1024)
-	fatal := func() { // an event of b's
-		x, y := a.newQP(t, 1, false), b.newQP(t, 1, false)
-		join(t, x, y)
-		post(t, x, fabric.SendWR{Op: fabric.OpWrite, Local: a.mem.Bytes(), Key: a.mem.LocalKey(), Remote: 1, RKey: 1})
-		settle(n)
-		require.NoError(t, x.Close())
-		require.NoError(t, y.Close())
-		a.poll(t)
-	}
-	for range 300 {
-		fatal()
-	}
-	a.qp, b.qp = a.newQP(t, 16, false), b.newQP(t, 16, false)
-	join(t, a.qp, b.qp)
-	b.entries(t, 2)
-	require.NoError(t, b.srq.ArmLimit(2))
-	post(t, a.qp, imm(1), imm(2))
-	settle(n)
-	limits := 0
-	for {
-		e, ok := b.event()
-		if !ok {
-			break
-		}
-		if e.Kind == fabric.EventSRQLimit {
-			limits++
-		}
-	}
-	require.Equal(t, 1, limits)
-	require.EqualValues(t, 1, n.Counters().LimitEvents)
-}
-
 // TestMisuse: broken rules of the user are refused and counted.
 func TestMisuse(t *testing.T) {
 	r := newRig(t, 1, sim.Faults{})

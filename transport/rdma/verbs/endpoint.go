@@ -97,8 +97,8 @@ func unavailable(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{fabric.ErrUnavailable}, args...)...)
 }
 
-// scan lists the endpoints that sysfs knows and cfg allows, best first: hardware before software, then by name, port
-// and kind of address. The error says why there is none.
+// scan lists the endpoints that sysfs knows and cfg allows, one a port, best first: hardware before software, then by
+// name and port. Of a port's addresses an IPv4 one counts most, then the first. The error says why there is none.
 func (m machine) scan(cfg Config) ([]Endpoint, error) {
 	devices, err := fs.ReadDir(m.sys, "infiniband")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -123,7 +123,7 @@ func (m machine) scan(cfg Config) ([]Endpoint, error) {
 			return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Port, b.Port),
 				cmp.Compare(preference(a), preference(b)), cmp.Compare(a.GIDIndex, b.GIDIndex))
 		})
-		return found, nil
+		return slices.CompactFunc(found, func(a, b Endpoint) bool { return a.Device == b.Device && a.Port == b.Port }), nil
 	}
 	if len(reasons) == 0 {
 		return nil, unavailable("there is no RDMA device %q here: take a name that ibv_devices shows", cfg.Device)

@@ -59,7 +59,7 @@ func drivable() ([]string, error) {
 	return names, nil
 }
 
-// Find lists the ports that can be used with cfg, best first: hardware before software. The error wraps
+// Find lists the ports that can be used with cfg, each with one address, best first: hardware before software. The error wraps
 // fabric.ErrUnavailable and says in one sentence what is missing and what to do.
 func Find(cfg Config) ([]Endpoint, error) {
 	if err := cfg.Validate(); err != nil {
