@@ -3,13 +3,8 @@ package rdma
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -429,68 +424,6 @@ func TestMetrics(t *testing.T) {
 	list, err = reg.Gather()
 	require.NoError(t, err)
 	require.Empty(t, list)
-}
-
-// dir serves the files of a folder, by number.
-type dir string
-
-func (d dir) Open(area uint32) (*os.File, error) {
-	return os.Open(filepath.Join(string(d), fmt.Sprint(area)))
-}
-
-// TestWindowOverSharedMemory: over shared memory the peer's areas are read from its files, also while others use the channel.
-func TestWindowOverSharedMemory(t *testing.T) {
-	a, b := openDevice(t, openSHM(t), testConfig()), openDevice(t, openSHM(t), testConfig())
-	folder := t.TempDir()
-	put := func(area int, content string) {
-		name := filepath.Join(folder, fmt.Sprint(area))
-		require.NoError(t, os.WriteFile(name+".new", []byte(content), 0o600))
-		require.NoError(t, os.Rename(name+".new", name))
-	}
-	x, _ := channels(t, a, b)
-	buf := make([]byte, 10)
-	_, err := x.ReadWindow(patient(t), 0, 0, buf)
-	require.ErrorIs(t, err, transport.ErrNoWindow)
-	b.Serve(dir(folder))
-	put(0, "first")
-	n, err := x.ReadWindow(patient(t), 0, 0, buf)
-	require.NoError(t, err)
-	require.Equal(t, "first", string(buf[:n]))
-	n, err = x.ReadWindow(patient(t), 0, 4, buf)
-	require.NoError(t, err)
-	require.Equal(t, "t", string(buf[:n]))
-	n, err = x.ReadWindow(patient(t), 0, 10, buf)
-	require.NoError(t, err)
-	require.Zero(t, n, "the end is no error")
-	_, err = x.ReadWindow(patient(t), 7, 0, buf)
-	require.Error(t, err)
-	require.NotErrorIs(t, err, fs.ErrPermission)
-
-	for i := range 2 * maxOpenAreas {
-		put(1+i, fmt.Sprint(i))
-	}
-	files := openFiles(t)
-	var wg sync.WaitGroup
-	for g := range 3 {
-		wg.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(g), 1))
-			buf := make([]byte, 10)
-			for range 300 {
-				area := 1 + r.IntN(2*maxOpenAreas)
-				n, err := x.ReadWindow(patient(t), uint32(area), int64(r.IntN(2)), buf)
-				if err != nil || n > 3 {
-					t.Errorf("area %d: %d bytes, %v", area, n, err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.LessOrEqual(t, openFiles(t), files+maxOpenAreas+4)
-	require.NoError(t, x.Close())
-	<-x.gone
-	require.LessOrEqual(t, openFiles(t), files)
-	_, err = x.ReadWindow(patient(t), 1, 1, buf)
-	require.ErrorIs(t, err, transport.ErrNoWindow)
 }
 
 // crooked is a fabric device with faults of its own.
