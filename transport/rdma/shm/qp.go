@@ -56,8 +56,8 @@ type QP struct {
 	theirs  [fabric.MaxExposed]atomic.Pointer[peerRegion]
 	exposed atomic.Uint32 // bytes of the largest region the peer may write
 
-	arms  uint32 // the queue's epoch at Connect
-	wakes uint32 // received; of the reading goroutine
+	arms  uint32 // the queue's epoch at the last wake-up; of the reading goroutine, as wakes
+	wakes uint64 // the peer may still send
 
 	mu      sync.Mutex // guards the rest
 	conn    *socket
@@ -69,6 +69,8 @@ type QP struct {
 	asking  bool                     // it is under way: the peer has not answered
 	answer  chan areaAnswer          // who waits for the answer; nil: gave up
 	serving bool                     // the peer's OpenArea is being answered
+	handing bool                     // the answer is on its way
+	ask     *control                 // the next one; nil: none
 	err     error
 	closed  bool
 
@@ -160,7 +162,7 @@ func (q *QP) begin(cancel context.CancelFunc) error {
 
 // start lets requests and completions through.
 func (q *QP) start() error {
-	q.arms = q.cq.epoch.Load()
+	q.arms, q.wakes = q.cq.epoch.Load(), wakeSlack
 	if err := q.cq.add(q); err != nil {
 		return err
 	}
