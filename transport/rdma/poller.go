@@ -29,6 +29,7 @@ type poller struct {
 	active   atomic.Bool  // somebody found something by polling lately
 	guarded  atomic.Bool  // guard will tick
 	guard    *time.Timer
+	most     int32      // goroutines that spin at once
 	ticking  sync.Mutex // held by the guard
 	stopped  bool       // guarded by ticking
 	wakeups  atomic.Uint64
@@ -74,6 +75,7 @@ func (p *poller) init(d *Device) error {
 	if err := d.srq.ArmLimit(lowEntries); err != nil && !errors.Is(err, fabric.ErrUnsupported) {
 		return err
 	}
+	p.most = int32(max(1, runtime.GOMAXPROCS(0)/2))
 	p.guard = time.AfterFunc(time.Hour, p.tick)
 	p.guard.Stop()
 	p.armed.Store(true)
@@ -369,21 +371,20 @@ func (p *poller) await(w *waiter, ready func() bool) {
 			return
 		}
 	}
-	p.spinners.Add(1)
 	start := time.Now()
-	for i := 1; ; i++ {
-		p.poll()
-		if ready() {
-			w.spin = p.d.cfg.Spin
-			p.spinners.Add(-1)
-			p.found()
-			return
-		}
-		if i%spinCheck == 0 {
-			if time.Since(start) >= w.spin {
-				break
+	for alone := p.spinners.Add(1) <= p.most; alone; { // one polls for all: more would only take processors from others
+		runtime.Gosched() // at once, too: whoever the last frame woke is next on this processor
+		for range spinCheck {
+			p.poll()
+			if ready() {
+				w.spin = p.d.cfg.Spin
+				p.spinners.Add(-1)
+				p.found()
+				return
 			}
-			runtime.Gosched()
+		}
+		if time.Since(start) >= w.spin {
+			break
 		}
 	}
 	w.parked.Store(true)
