@@ -31,6 +31,8 @@ type CQ struct {
 	broken []breakage
 	closed bool
 
+	_ [cacheLine]byte // the rest is written by posting goroutines
+
 	localMu sync.Mutex
 	local   []localCompletion // ring
 	first   int
@@ -302,6 +304,6 @@ func (c *CQ) Close() error {
 
 // follow points the end at the ring's next slot.
 func (e *rxEnd) follow(r *rxRing) {
-	e.word, e.lap = &r.slots[r.pos&r.mask].word, r.lap(r.pos)
+	e.word, e.lap = &r.slots[r.pos&r.mask], r.lap(r.pos)
 	e.gone = r.pos >= r.end
 }

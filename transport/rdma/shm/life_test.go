@@ -267,7 +267,6 @@ func TestSendsWaitForASlowReceiver(t *testing.T) {
 	require.EqualValues(t, sent, done)
 	require.False(t, a.qp.deferred.Load())
 	require.Zero(t, a.cq.waiting.Load())
-	require.Zero(t, a.qp.tx.ack.Load())
 }
 
 // TestRaceForTheLastEntry: of two senders for one entry the receiver refuses the second, and tells it why.
@@ -444,7 +443,7 @@ func TestNothingPublishedIsMissed(t *testing.T) {
 		require.Zero(t, n)
 		woken := make(chan error, 1)
 		go func() { woken <- e.cq.Wait() }()
-		tx.put(fabric.OpWriteImm, uint32(imm), 0, nil)
+		tx.put(fabric.OpWriteImm, uint32(imm), 0, nil, false)
 		then()
 		select {
 		case err := <-woken:
