@@ -63,7 +63,7 @@ boot() {
   local status=0
   timeout --foreground -k 5 "$2" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "$1" \
     -kernel "$lab/guest/vmlinuz" -initrd "$run_dir/initrd" \
-    -append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off hugepages=8" \
+    -append "console=ttyS0 quiet no_timer_check panic=-1 oops=panic mitigations=off hugepages=8" \
     -device isa-debug-exit,iobase=0xf4,iosize=0x04 \
     -nic none -nodefaults -serial stdio -display none -no-reboot </dev/null >>"$3" 2>&1 &
   guest_pid=$!

@@ -125,8 +125,9 @@ func TestNetworkOnSoftwareRoCE(t *testing.T) {
 	s := testnet.DefaultSpec()
 	s.Dir, s.Binary, s.BasePort = t.TempDir(), os.Getenv("BORNODE"), 28500
 	s.Slot, s.Turn, s.Direct, s.MaxBlockBytes = 2*time.Second, 1, true, 256<<10
-	// All the nodes are on one host and would choose shared memory.
-	s.Set = []string{"rdma.mode=on", "rdma.shm=false"}
+	// The nodes are on one host and would choose shared memory; they meet on 127.0.0.1, which no RDMA device has; and
+	// the guest is slow.
+	s.Set = []string{"rdma.mode=on", "rdma.shared_memory=false", "rdma.device.device=rxe0", "rdma.probe_timeout=30s", "rdma.retry_max=5s"}
 	n, err := testnet.Up(t.Context(), s)
 	if err != nil {
 		for i := range s.Producers {
@@ -135,6 +136,7 @@ func TestNetworkOnSoftwareRoCE(t *testing.T) {
 		}
 	}
 	require.NoError(t, err)
+	t.Log("blocks are final")
 	t.Cleanup(func() {
 		if t.Failed() {
 			tell(t, n)
@@ -147,20 +149,24 @@ func TestNetworkOnSoftwareRoCE(t *testing.T) {
 		}
 	})
 	onProvider(t, n, 0, 1, 2, 3)
+	t.Log("every link is on", provider)
 
 	r, err := n.Load(t.Context(), testnet.LoadOptions{Kind: load.Payload, Rate: 4, Size: 2048, Duration: 8 * time.Second, Follow: -1})
 	require.NoError(t, err)
 	require.Zero(t, r.Missing, "%+v", r)
 	require.NotZero(t, r.Final)
+	t.Log("payloads are final:", r.Final)
 
 	j, err := n.Add(t.Context(), testnet.AddOptions{SyncMode: "certified"})
 	require.NoError(t, err)
 	require.NotZero(t, j.Blocks)
+	t.Log("a node joined:", *j)
 	onProvider(t, n, 0, 1, 2, 3, 4)
 	height := finalAbove(t, n, j.Blocks, 0, 1, 2, 3, 4)
 
 	require.NoError(t, n.Kill(t.Context(), 3))
 	height = finalAbove(t, n, height+2, 0, 1, 2, 4)
+	t.Log("final without node 3:", height)
 	require.NoError(t, n.Restart(t.Context(), 3))
 	finalAbove(t, n, height, 0, 1, 2, 3, 4)
 	onProvider(t, n, 0, 1, 2, 3, 4)
