@@ -43,3 +43,15 @@ func TestTrafficVerbs(t *testing.T) {
 		})
 	}
 }
+
+// TestWindowVerbs: windows by real READs, of a copy that holds everything and of one that does not.
+func TestWindowVerbs(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, *Device, *Device){"read": testReadWindow, "many": testReadMany} {
+		t.Run(name, func(t *testing.T) {
+			test(t, openDevice(t, openVerbs(t), testConfig()), openDevice(t, openVerbs(t), testConfig()))
+		})
+	}
+	t.Run("small copy", func(t *testing.T) {
+		testSmallCopy(t, openDevice(t, openVerbs(t), windowConfig()), openDevice(t, openVerbs(t), windowConfig()), 10)
+	})
+}

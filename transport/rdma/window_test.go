@@ -84,76 +84,81 @@ func eachWindow(t *testing.T, test func(t *testing.T, a, b *Device)) {
 	})
 }
 
-func TestReadWindow(t *testing.T) {
-	eachWindow(t, func(t *testing.T, a, b *Device) {
-		src := dirSource(t.TempDir())
-		x, y := channels(t, a, b)
-		_, err := x.ReadWindow(patient(t), 1, 0, make([]byte, 4))
-		require.ErrorIs(t, err, transport.ErrNoWindow, "b serves nothing")
+func TestReadWindow(t *testing.T) { eachWindow(t, testReadWindow) }
 
-		src.page(t, 1)
-		src.write(t, 1, pattern(1, 0, 100_000))
-		src.write(t, 1<<31, pattern(1<<31, 0, 5000))
-		b.Serve(src)
-		requireBytes(t, pattern(1, 0, 100_000), readAll(t, x, 1, 0, 100_000))
-		requireBytes(t, pattern(1, 70_001, 20_003), readAll(t, x, 1, 70_001, 20_003))
-		requireBytes(t, pattern(1<<31, 4990, 10), readAll(t, x, 1<<31, 4990, 100), "the area ends")
-		require.Empty(t, readAll(t, x, 1, 100_000, 10))
-		require.Empty(t, readAll(t, x, 1, 1<<40, 10))
-		_, err = x.ReadWindow(patient(t), 7, 0, make([]byte, 4))
-		require.ErrorIs(t, err, fs.ErrNotExist)
-		_, err = x.ReadWindow(patient(t), 1, -1, make([]byte, 4))
-		require.Error(t, err)
-		_, err = y.ReadWindow(patient(t), 1, 0, make([]byte, 4))
-		require.ErrorIs(t, err, transport.ErrNoWindow, "a serves nothing")
+func testReadWindow(t *testing.T, a, b *Device) {
+	src := dirSource(t.TempDir())
+	x, y := channels(t, a, b)
+	_, err := x.ReadWindow(patient(t), 1, 0, make([]byte, 4))
+	require.ErrorIs(t, err, transport.ErrNoWindow, "b serves nothing")
 
-		// It grows, and more is read.
-		src.append(t, 1, pattern(1, 100_000, 50_000))
-		requireBytes(t, pattern(1, 99_000, 51_000), readAll(t, x, 1, 99_000, 60_000))
+	src.page(t, 1)
+	src.write(t, 1, pattern(1, 0, 100_000))
+	src.write(t, 1<<31, pattern(1<<31, 0, 5000))
+	src.write(t, 2, pattern(2, 0, windowChunkBytes+100))
+	b.Serve(src)
+	requireBytes(t, pattern(1, 0, 100_000), readAll(t, x, 1, 0, 100_000))
+	requireBytes(t, pattern(1, 70_001, 20_003), readAll(t, x, 1, 70_001, 20_003))
+	requireBytes(t, pattern(1<<31, 4990, 10), readAll(t, x, 1<<31, 4990, 100), "the area ends")
+	require.Empty(t, readAll(t, x, 1, 100_000, 10))
+	require.Empty(t, readAll(t, x, 1, 1<<40, 10))
+	_, err = x.ReadWindow(patient(t), 7, 0, make([]byte, 4))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = x.ReadWindow(patient(t), 1, -1, make([]byte, 4))
+	require.Error(t, err)
+	_, err = y.ReadWindow(patient(t), 1, 0, make([]byte, 4))
+	require.ErrorIs(t, err, transport.ErrNoWindow, "a serves nothing")
 
-		// Replaced under another epoch.
-		readAll(t, x, 0, 0, 64)
-		src.page(t, 2)
-		require.NoError(t, os.Remove(src.path(1)))
-		src.write(t, 1, pattern(9, 0, 1000))
-		require.EqualValues(t, 2, binary.BigEndian.Uint64(readAll(t, x, 0, 0, 64)[transport.WindowEpochOffset:]))
-		requireBytes(t, pattern(9, 0, 1000), readAll(t, x, 1, 0, 2000))
+	// It grows, and more is read.
+	src.append(t, 1, pattern(1, 100_000, 50_000))
+	requireBytes(t, pattern(1, 99_000, 51_000), readAll(t, x, 1, 99_000, 60_000))
 
-		// Pruned under another epoch.
-		src.page(t, 3)
-		require.NoError(t, os.Remove(src.path(1)))
-		readAll(t, x, 0, 0, 64)
-		_, err = x.ReadWindow(patient(t), 1, 0, make([]byte, 4))
-		require.ErrorIs(t, err, fs.ErrNotExist)
+	// Replaced under another epoch, a whole chunk in place.
+	requireBytes(t, pattern(2, 0, 100), readAll(t, x, 2, 0, 100))
+	readAll(t, x, 0, 0, 64)
+	src.page(t, 2)
+	src.write(t, 2, pattern(3, 0, windowChunkBytes+100))
+	require.NoError(t, os.Remove(src.path(1)))
+	src.write(t, 1, pattern(9, 0, 1000))
+	require.EqualValues(t, 2, binary.BigEndian.Uint64(readAll(t, x, 0, 0, 64)[transport.WindowEpochOffset:]))
+	requireBytes(t, pattern(9, 0, 1000), readAll(t, x, 1, 0, 2000))
 
-		// Frames go on beside it, and the end of the channel ends it.
-		require.NoError(t, traffic(x, y, 100, 3000))
-		healthy(t, a, b)
-		require.NoError(t, x.Close())
-		_, err = x.ReadWindow(patient(t), 0, 0, make([]byte, 4))
-		require.ErrorIs(t, err, transport.ErrNoWindow)
-	})
+	requireBytes(t, pattern(3, 0, 100), readAll(t, x, 2, 0, 100))
+
+	// Pruned under another epoch.
+	src.page(t, 3)
+	require.NoError(t, os.Remove(src.path(1)))
+	readAll(t, x, 0, 0, 64)
+	_, err = x.ReadWindow(patient(t), 1, 0, make([]byte, 4))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	// Frames go on beside it, and the end of the channel ends it.
+	require.NoError(t, traffic(x, y, 100, 3000))
+	healthy(t, a, b)
+	require.NoError(t, x.Close())
+	_, err = x.ReadWindow(patient(t), 0, 0, make([]byte, 4))
+	require.ErrorIs(t, err, transport.ErrNoWindow)
 }
 
-func TestReadWindowFromManyGoroutines(t *testing.T) {
-	eachWindow(t, func(t *testing.T, a, b *Device) {
-		src := dirSource(t.TempDir())
-		src.page(t, 1)
-		for area := uint32(1); area <= 2*maxOpenAreas; area++ {
-			src.write(t, area, pattern(area, 0, 30_000))
-		}
-		b.Serve(src)
-		x, y := channels(t, a, b)
-		errs := make(chan error, 8)
-		for g := range 8 {
-			go func() { errs <- readMany(patient(t), x, g) }()
-		}
-		require.NoError(t, traffic(x, y, 500, 3000))
-		for range 8 {
-			require.NoError(t, <-errs)
-		}
-		healthy(t, a, b)
-	})
+func TestReadWindowFromManyGoroutines(t *testing.T) { eachWindow(t, testReadMany) }
+
+func testReadMany(t *testing.T, a, b *Device) {
+	src := dirSource(t.TempDir())
+	src.page(t, 1)
+	for area := uint32(1); area <= 2*maxOpenAreas; area++ {
+		src.write(t, area, pattern(area, 0, 30_000))
+	}
+	b.Serve(src)
+	x, y := channels(t, a, b)
+	errs := make(chan error, 8)
+	for g := range 8 {
+		go func() { errs <- readMany(patient(t), x, g) }()
+	}
+	require.NoError(t, traffic(x, y, 500, 3000))
+	for range 8 {
+		require.NoError(t, <-errs)
+	}
+	healthy(t, a, b)
 }
 
 func readMany(ctx context.Context, x *Channel, seed int) error {

@@ -36,8 +36,6 @@ type windowPair struct {
 	// Of the holder of turn.
 	land   *block // where READs put their bytes
 	places map[uint64]place
-	epoch  uint64 // of areas in places
-	known  bool   // epoch is
 	lastID uint32
 
 	reads, bytes, wants, torn atomic.Uint64
@@ -367,9 +365,6 @@ type windowRead struct {
 }
 
 func (r *windowRead) fill(offset int64, dst []byte) (n int, err error) {
-	if r.area == 0 && offset == 0 {
-		defer func() { r.look(dst[:n]) }()
-	}
 	for tries := 0; n < len(dst); {
 		at := offset + int64(n)
 		chunk, in := at/windowChunkBytes, int(at%windowChunkBytes)
@@ -404,20 +399,8 @@ func (r *windowRead) fill(offset int64, dst []byte) (n int, err error) {
 
 func placeKey(area, chunk uint32) uint64 { return uint64(area)<<32 | uint64(chunk) }
 
-// look takes the epoch out of a reading of area 0: another one than before makes all places void.
-func (r *windowRead) look(page []byte) {
-	if len(page) < transport.WindowEpochOffset+8 {
-		return
-	}
-	epoch := binary.BigEndian.Uint64(page[transport.WindowEpochOffset:])
-	if r.known && epoch != r.epoch {
-		clear(r.places)
-	}
-	r.epoch, r.known = epoch, true
-}
-
 // place tells where a chunk lies of which need bytes are to be read. Area 0 changes in place, and what was known of an
-// area's end may be old: the peer is asked again then.
+// area's end may be old: the peer is asked again then. Of areas that were removed or replaced the slots are, too.
 func (r *windowRead) place(chunk uint32, need int) (place, error) {
 	key := placeKey(r.area, chunk)
 	if p, ok := r.places[key]; ok && r.area != 0 && int(p.valid) >= need {

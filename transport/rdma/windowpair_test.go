@@ -3,6 +3,7 @@ package rdma
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,6 +43,11 @@ func manyAreas(t testing.TB, n int) dirSource {
 // right, and nothing is registered for it but the copy and each peer's right to read it.
 func TestWindowCopyIsSmall(t *testing.T) {
 	a, b, n := simPair(t, 1, sim.Faults{Delay: 20 * time.Microsecond}, windowConfig())
+	testSmallCopy(t, a, b, pick(40, 400))
+	require.Positive(t, n.Counters().Reads)
+}
+
+func testSmallCopy(t *testing.T, a, b *Device, reads int) {
 	src := manyAreas(t, 5)
 	b.Serve(src)
 	x, y := channels(t, a, b)
@@ -50,7 +56,7 @@ func TestWindowCopyIsSmall(t *testing.T) {
 	errs := make(chan error, 4)
 	for g := range 4 {
 		c := []*Channel{x, x2}[g%2]
-		go func() { errs <- readAreas(patient(t), c, uint64(g), 5) }()
+		go func() { errs <- readAreas(patient(t), c, uint64(g), 5, reads) }()
 	}
 	require.NoError(t, traffic(x, y, 200, 3000))
 	for range 4 {
@@ -61,7 +67,6 @@ func TestWindowCopyIsSmall(t *testing.T) {
 	require.EqualValues(t, 3, s.WindowRegistrations)
 	require.EqualValues(t, MinWindowBytes+pageBytes, s.WindowBytes)
 	require.Greater(t, s.WindowLoads, uint64(8))
-	require.Positive(t, n.Counters().Reads)
 	c := x.Counters()
 	require.Positive(t, c["window_bytes"])
 	require.Positive(t, c["window_asked"])
@@ -70,9 +75,9 @@ func TestWindowCopyIsSmall(t *testing.T) {
 }
 
 // readAreas reads here and there; a chunk that was overwritten too often is told, never given out.
-func readAreas(ctx context.Context, c *Channel, seed uint64, areas int) error {
+func readAreas(ctx context.Context, c *Channel, seed uint64, areas, count int) error {
 	r := rand.New(rand.NewPCG(seed, 9))
-	for range pick(40, 400) {
+	for range count {
 		area := uint32(1 + r.IntN(areas))
 		offset, n := int64(r.IntN(3<<20)), 1+r.IntN(600_000)
 		b := make([]byte, n)
@@ -235,7 +240,7 @@ func TestWindowBreaks(t *testing.T) {
 		reading := make(chan error, 1)
 		go func() {
 			for {
-				if err := readAreas(patient(t), x, 1, 3); err != nil {
+				if err := readAreas(patient(t), x, 1, 3, 10); err != nil {
 					reading <- err
 					return
 				}
@@ -350,7 +355,11 @@ func (r *rawPeer) note(b []byte) {
 // TestHostileWindow: who breaks the rules of windows loses the window; frames go on, and so do others.
 func TestHostileWindow(t *testing.T) {
 	reader := map[string]func(r *rawPeer){
-		"two wants": func(r *rawPeer) {
+		"a want before the answer": func(r *rawPeer) {
+			r.note((&want{id: 1, area: 1}).note())
+			r.note((&want{id: 2, area: 1}).note())
+		},
+		"many wants": func(r *rawPeer) {
 			for i := range uint32(50) {
 				r.note((&want{id: i, area: 1}).note())
 			}
@@ -370,12 +379,16 @@ func TestHostileWindow(t *testing.T) {
 			cfg := testConfig()
 			cfg.RNRRetry = true
 			victim, friend := openDevice(t, n.NewDevice("victim"), cfg), openDevice(t, n.NewDevice("friend"), cfg)
-			victim.Serve(manyAreas(t, 1))
+			slow := &slowSource{Source: manyAreas(t, 1), let: make(chan struct{})}
+			victim.Serve(slow)
+			release := sync.OnceFunc(func() { close(slow.let) })
+			t.Cleanup(release)
 			x, y := channels(t, victim, friend)
 			r, c := rawWindow(t, n.NewDevice("attacker"), victim)
 			attack(r)
 			r.until("the window to end", func() bool { c.pair.mu.Lock(); defer c.pair.mu.Unlock(); return c.pair.err != nil })
 			require.NoError(t, c.Err(), "the channel goes on")
+			release()
 			require.NoError(t, traffic(x, y, 100, 3000))
 			requireBytes(t, pattern(1, 0, 100), readAll(t, y, 1, 0, 100))
 		})
@@ -384,22 +397,22 @@ func TestHostileWindow(t *testing.T) {
 
 // TestHostileServer: answers that lie cost the reader nothing but the window.
 func TestHostileServer(t *testing.T) {
-	good := func(r *rawPeer, w want) have {
-		return have{want: w, valid: 1000, remote: fabric.Remote{Addr: 1 << 40, Key: 5, Len: 1 << 20}, data: 4096, version: 2}
-	}
-	for name, lie := range map[string]func(h *have){
+	lies := map[string]func(h *have){
+		"the truth":              func(*have) {},
 		"another id":             func(h *have) { h.id++ },
 		"another area":           func(h *have) { h.area++ },
 		"another chunk":          func(h *have) { h.chunk++ },
-		"a wrong key":            func(h *have) {},
-		"beyond the copy":        func(h *have) { h.data = 1 << 20 },
+		"a wrong key":            func(h *have) { h.remote.Key += 77 },
+		"a wrong address":        func(h *have) { h.remote.Addr += 1 << 30 },
+		"beyond the copy":        func(h *have) { h.data = h.remote.Len },
 		"more than a chunk":      func(h *have) { h.valid, h.remote.Len = windowChunkBytes+1, 1<<30 },
 		"a crooked word":         func(h *have) { h.word = 3 },
 		"an odd version":         func(h *have) { h.version = 3 },
 		"an address that wraps":  func(h *have) { h.remote.Addr = 1<<64 - 100 },
 		"an unknown status":      func(h *have) { *h = have{want: h.want, status: 9} },
 		"a refusal with a place": func(h *have) { h.status = haveGone },
-	} {
+	}
+	for name, lie := range lies {
 		t.Run(name, func(t *testing.T) {
 			n := sim.NewNetwork(1, sim.Faults{})
 			cfg := testConfig()
@@ -408,14 +421,20 @@ func TestHostileServer(t *testing.T) {
 			x, y := channels(t, victim, friend)
 			r, c := rawWindow(t, n.NewDevice("attacker"), victim)
 			read := make(chan error, 1)
+			got := make([]byte, 100)
 			go func() {
-				_, err := c.ReadWindow(patient(t), 1, 0, make([]byte, 100))
+				_, err := c.ReadWindow(patient(t), 1, 0, got)
 				read <- err
 			}()
 			r.until("a want", func() bool { return len(r.notes) > 0 })
 			_, w, err := decodeNote(r.notes[0])
 			require.NoError(t, err)
-			h := good(r, w.want)
+			exposed, err := r.window.Expose(r.from, 0, len(r.from.Bytes()), fabric.RemoteRead)
+			require.NoError(t, err)
+			place := r.from.Bytes()[512<<10:]
+			binary.LittleEndian.PutUint64(place, 2)
+			copy(place[4096:], pattern(1, 0, 1000))
+			h := have{want: w.want, valid: 1000, remote: exposed, word: 512 << 10, data: 512<<10 + 4096, version: 2}
 			lie(&h)
 			r.note(h.note())
 			select {
@@ -423,12 +442,38 @@ func TestHostileServer(t *testing.T) {
 			case <-patient(t).Done():
 				require.FailNow(t, "the read hangs")
 			}
-			require.ErrorIs(t, err, transport.ErrNoWindow)
-			_, err = c.ReadWindow(patient(t), 1, 0, make([]byte, 100))
-			require.ErrorIs(t, err, transport.ErrNoWindow, "and stays so")
+			if name == "the truth" {
+				require.NoError(t, err)
+				requireBytes(t, pattern(1, 0, 100), got)
+			} else {
+				require.ErrorIs(t, err, transport.ErrNoWindow)
+				_, err = c.ReadWindow(patient(t), 1, 0, make([]byte, 100))
+				require.ErrorIs(t, err, transport.ErrNoWindow, "and stays so")
+			}
 			require.NoError(t, c.Err(), "the channel goes on")
 			require.NoError(t, traffic(x, y, 100, 3000))
 		})
+	}
+}
+
+// TestWindowSizes: the queues have room for what windows need, so that neither a want nor an answer meets an empty
+// receive queue, nor a READ a full completion queue.
+func TestWindowSizes(t *testing.T) {
+	n := sim.NewNetwork(1, sim.Faults{})
+	for _, reads := range []bool{true, false} {
+		caps := n.NewDevice("x").Caps()
+		caps.Reads = reads
+		cfg := testConfig()
+		s, err := chooseSizes(&cfg, &caps)
+		require.NoError(t, err)
+		extra, send := 0, 0
+		if reads {
+			extra, send = windowEntries, windowReads
+			require.Positive(t, s.batch)
+			require.LessOrEqual(t, s.batch+4, s.reads)
+		}
+		require.Equal(t, s.channels*(s.entries+reservedEntries+extra)+repostBatch, s.receive)
+		require.GreaterOrEqual(t, s.cq, s.receive+s.channels*(s.send+send))
 	}
 }
 
