@@ -11,7 +11,7 @@ import (
 const (
 	pageWidth   = 960
 	margin      = 24
-	labelWidth  = 250 // names left of the bars
+	labelWidth  = 290 // names left of the bars
 	valueWidth  = 150 // figures right of the bars
 	rowHeight   = 18
 	barHeight   = 12

@@ -34,10 +34,21 @@ func TestPeak(t *testing.T) {
 	require.Len(t, x.Seconds, 30)
 	require.InDelta(t, 3, x.Seconds[29], 0.001)
 	require.InDelta(t, 200, x.Joiner[10], 0.001)
-	at, joiner, server := (&Series{Seconds: make([]float64, 1000), Joiner: make([]float64, 1000), Server: make([]float64, 1000)}).coarse()
-	require.Len(t, at, 100)
-	require.Len(t, joiner, 100)
-	require.Len(t, server, 100)
+	at, joiner, server := x.coarse()
+	require.Equal(t, x.Seconds, at)
+	require.InDeltaSlice(t, x.Server, server, 0.001)
+	for i := range 3 {
+		require.InDelta(t, []float64{0, 200, 100}[i], joiner[10*i], 0.001)
+	}
+	for range 5 {
+		steps = append(steps, steps...)
+	}
+	x = readings(steps...).series()
+	at, joiner, server = x.coarse()
+	require.Len(t, at, chartSamples)
+	require.InDelta(t, x.Seconds[len(x.Seconds)-1], at[chartSamples-1], 0.001)
+	require.InDelta(t, 10, server[7], 0.001)
+	require.InDelta(t, 100, joiner[7], 30, "24 samples hold about as much of each kind")
 }
 
 func TestParseHistory(t *testing.T) {

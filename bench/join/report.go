@@ -101,22 +101,19 @@ func (r *Report) WriteSVG(w io.Writer) error {
 		r.Machine, r.Rounds), append([]figures.Panel{seconds, cpu}, panels...)...)
 }
 
-// Samples of a chart: a longer series is told by the second.
-const (
-	fineSamples = 150
-	coarseBy    = 10
-)
+// chartSamples is how many intervals a chart shows at most; the samples of a longer series are drawn together.
+const chartSamples = 40
 
 func (s *Series) coarse() (at, joiner, server []float64) {
-	if len(s.Seconds) <= fineSamples {
-		return s.Seconds, s.Joiner, s.Server
-	}
-	for i := coarseBy; i <= len(s.Seconds); i += coarseBy {
-		var j, v float64
-		for k := i - coarseBy; k < i; k++ {
-			j, v = j+s.Joiner[k], v+s.Server[k]
+	by := (len(s.Seconds) + chartSamples - 1) / chartSamples
+	from := 0.0
+	for i := 0; i < len(s.Seconds); i += by {
+		begin, j, v := from, 0.0, 0.0
+		for k := i; k < min(i+by, len(s.Seconds)); k++ {
+			d := s.Seconds[k] - from
+			j, v, from = j+d*s.Joiner[k], v+d*s.Server[k], s.Seconds[k]
 		}
-		at, joiner, server = append(at, s.Seconds[i-1]), append(joiner, j/coarseBy), append(server, v/coarseBy)
+		at, joiner, server = append(at, from), append(joiner, j/(from-begin)), append(server, v/(from-begin))
 	}
 	return at, joiner, server
 }

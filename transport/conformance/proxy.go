@@ -13,9 +13,13 @@ import (
 type Proxy struct {
 	listener net.Listener
 	target   string
-	mu       sync.Mutex
-	conns    map[net.Conn]struct{}
 	wg       sync.WaitGroup
+
+	mu      sync.Mutex
+	changed sync.Cond
+	conns   map[net.Conn]struct{}
+	held    bool // what arrives is kept, and the other side hears nothing
+	closed  bool
 }
 
 // NewProxy starts a proxy to target ("127.0.0.1:port") on a port of its own; it stops with the test.
@@ -23,6 +27,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	p := &Proxy{listener: l, target: target, conns: make(map[net.Conn]struct{})}
+	p.changed.L = &p.mu
 	p.wg.Go(p.accept)
 	t.Cleanup(p.close)
 	return p
@@ -51,13 +56,36 @@ func (p *Proxy) accept() {
 }
 
 func (p *Proxy) forward(from, to net.Conn) {
-	_, _ = io.Copy(to, from) // it ends with either side
+	_, _ = io.Copy(gate{p, to}, from) // it ends with either side
 	_ = from.Close()
 	_ = to.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, from)
 	delete(p.conns, to)
+}
+
+// gate passes bytes on while the proxy does not hold them.
+type gate struct {
+	p  *Proxy
+	to io.Writer
+}
+
+func (g gate) Write(b []byte) (int, error) {
+	g.p.mu.Lock()
+	for g.p.held && !g.p.closed {
+		g.p.changed.Wait()
+	}
+	g.p.mu.Unlock()
+	return g.to.Write(b)
+}
+
+// Hold makes the connections silent, without either side noticing, or lets them go on.
+func (p *Proxy) Hold(held bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = held
+	p.changed.Broadcast()
 }
 
 // Cut breaks all connections, and tells how many there were.
@@ -81,6 +109,10 @@ func (p *Proxy) Count() int {
 
 func (p *Proxy) close() {
 	_ = p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	p.changed.Broadcast()
+	p.mu.Unlock()
 	p.Cut()
 	p.wg.Wait()
 }

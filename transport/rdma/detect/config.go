@@ -12,13 +12,13 @@ type Mode string
 // Modes.
 const (
 	Auto Mode = "auto" // what both sides have, else tcp
-	On   Mode = "on"   // the same, but a node that has nothing to offer does not start
+	On   Mode = "on"   // the same, but a node without a network device for it does not start
 	Off  Mode = "off"
 )
 
 // Config sets an Upgrader. The zero value is not valid; start from DefaultConfig.
 type Config struct {
-	Mode         Mode          `mapstructure:"mode" comment:"auto: shared memory or RDMA with every peer that can, tcp with the others; on: the same, but without a usable device the node does not start; off: tcp only"`
+	Mode         Mode          `mapstructure:"mode" comment:"auto: shared memory or RDMA with every peer that can, tcp with the others; on: the same, but a node without a usable network device does not start; off: tcp only"`
 	SHM          bool          `mapstructure:"shared_memory" comment:"use shared memory with peers on this host"`
 	ProbeTimeout time.Duration `mapstructure:"probe_timeout" comment:"bound on connecting a faster path, the probe each way included; the link stays on tcp meanwhile"`
 	RetryMin     time.Duration `mapstructure:"retry_min" comment:"first pause after a faster path failed; it doubles, with jitter"`

@@ -51,6 +51,7 @@ type run struct {
 	mine   []offer     // as told
 	theirs []offer
 	heard  time.Time // of the last message; zero: none yet
+	alive  time.Time // of the last keep-alive sent
 	away   [][]byte  // rendezvous of theirs that were tried in vain
 	budget budget
 
@@ -68,7 +69,7 @@ type run struct {
 	pause    time.Duration      // before the next attempt
 	since    time.Time          // of up
 	proposal time.Time          // follower: of the last one that cost something
-	none     string             // leader: what kindNone said last
+	refused  string             // leader: what kindNone said last
 	unsaid   string             // why the link fell back; logged when the connection outlives that
 }
 
@@ -239,13 +240,13 @@ func (r *run) begin() error {
 	pairs, why := r.choose()
 	if len(pairs) == 0 {
 		r.stay(why)
-		if why == r.none {
+		if why == r.refused {
 			return nil
 		}
-		r.none = why
+		r.refused = why
 		return r.send(&message{kind: kindNone, reason: why})
 	}
-	r.none = ""
+	r.refused = ""
 	r.pair = pairs[r.next%len(pairs)]
 	r.open()
 	return nil
@@ -358,7 +359,7 @@ func (r *run) move() error {
 
 // arrived notes that the link is on the channel.
 func (r *run) arrived() {
-	r.since, r.heard = time.Now(), time.Now()
+	r.since, r.heard, r.alive = time.Now(), time.Now(), time.Now()
 	r.next = 0
 	r.wait(up, r.beat())
 	why := r.pair.text()
@@ -381,17 +382,30 @@ func (r *run) alarm() error {
 	case proposed, connected:
 		return r.fail(errSlow)
 	case up:
-		if time.Since(r.heard) >= r.s.IdleTimeout-r.beat() {
+		if time.Since(r.heard) >= r.s.IdleTimeout-r.s.IdleTimeout/keepalives {
 			return errSilent // by the next beat it would be too late
 		}
-		r.timer.Reset(r.beat())
-		return r.send(&message{kind: kindKeepalive})
+		return r.keepAlive()
 	}
 	return nil
 }
 
-// beat is the time between two keep-alives.
-func (r *run) beat() time.Duration { return r.s.IdleTimeout / keepalives }
+// keepAlive says that the connection works. A keep-alive that comes is answered with the next one, so that an idle
+// pair wakes up once per beat and not for each side's.
+func (r *run) keepAlive() error {
+	r.alive = time.Now()
+	r.timer.Reset(r.beat())
+	return r.send(&message{kind: kindKeepalive})
+}
+
+// beat is the time to the next keep-alive. The leader's comes first, and the follower answers it.
+func (r *run) beat() time.Duration {
+	beat := r.s.IdleTimeout / keepalives
+	if !r.s.Leads {
+		beat += beat / 4
+	}
+	return beat
+}
 
 // fail gives the attempt or the path up, and tells the peer.
 func (r *run) fail(err error) error {

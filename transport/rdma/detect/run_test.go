@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,11 +115,22 @@ func (s *side) logged(text string) int {
 	return s.logs.FilterField(zap.String("reason", text)).Len()
 }
 
+// counted counts what is written.
+type counted struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
 // meet connects two sides; a leads.
 func meet(a, b *side) {
 	x, y := net.Pipe()
-	a.run(true, addrA, addrB, x)
-	b.run(false, addrB, addrA, y)
+	a.run(true, addrA, addrB, &counted{Conn: x})
+	b.run(false, addrB, addrA, &counted{Conn: y})
 	synctest.Wait()
 }
 
@@ -263,30 +275,32 @@ func nics(t *testing.T, change func(ea, eb *Endpoint), f func(a, b *side, da, db
 }
 
 func TestNetworkDevices(t *testing.T) {
-	none := func(why string) func(a, b *side, da, db *fakeDevice) {
+	none := func(whyA, whyB string) func(a, b *side, da, db *fakeDevice) {
 		return func(a, b *side, _, _ *fakeDevice) {
+			require.Equal(t, "the peer is not on this host; "+whyA, a.reason())
+			require.Equal(t, "the peer is not on this host; "+whyB, b.reason())
 			for _, s := range []*side{a, b} {
-				require.Equal(t, "the peer is not on this host; "+why, s.reason())
 				require.Equal(t, 1, s.logged(s.reason()), "one line")
 				n, _ := s.moves()
 				require.Zero(t, n)
 			}
 		}
 	}
+	const here, there = "no RDMA device here has the connection's address", "no RDMA device of the peer has the connection's address"
+	const layers = "one side has InfiniBand, the other RoCE"
 	nics(t, func(*Endpoint, *Endpoint) {}, func(a, b *side, _, _ *fakeDevice) {
 		a.requireUp(1)
 		b.requireUp(1)
 		require.Equal(t, "rdma port 1 to rdma port 1, MTU 1024", a.reason())
 		require.Equal(t, a.reason(), b.reason())
 	})
-	// On the follower "here" is the other side, so its words differ; the leader's are what both show.
-	nics(t, func(ea, _ *Endpoint) { ea.Addr = netip.MustParseAddr("10.9.9.9") }, none("no RDMA device here has the connection's address"))
+	nics(t, func(ea, _ *Endpoint) { ea.Addr = netip.MustParseAddr("10.9.9.9") }, none(here, there))
 	nics(t, func(ea, _ *Endpoint) { ea.Addr, ea.Named = netip.Addr{}, true }, func(a, b *side, _, _ *fakeDevice) {
 		a.requireUp(1)
 		b.requireUp(1)
 	})
-	nics(t, func(_, eb *Endpoint) { eb.Addr = netip.Addr{} }, none("no RDMA device of the peer has the connection's address"))
-	nics(t, func(_, eb *Endpoint) { eb.InfiniBand = true }, none("one side has InfiniBand, the other RoCE"))
+	nics(t, func(_, eb *Endpoint) { eb.Addr = netip.Addr{} }, none(there, here))
+	nics(t, func(_, eb *Endpoint) { eb.InfiniBand = true }, none(layers, layers))
 }
 
 // TestNextCandidate: where the first way does not work the next one is tried.
@@ -316,7 +330,7 @@ func TestWithout(t *testing.T) {
 		a, b := newSide(t, DefaultConfig()), newSide(t, DefaultConfig(), d.endpoint("host", netip.Addr{}))
 		meet(a, b)
 		require.Equal(t, "nothing but tcp here", a.reason())
-		require.Equal(t, "nothing but tcp here", b.reason(), "the leader's words")
+		require.Equal(t, "the peer has nothing but tcp", b.reason())
 		require.Zero(t, d.channels())
 		a.close()
 		b.close(d)
@@ -352,10 +366,14 @@ func TestWithout(t *testing.T) {
 // TestSilence: while a channel carries the link the connection is watched, and a silent one ends in time.
 func TestSilence(t *testing.T) {
 	onHost(t, func(a, b *side, _, _ *fakeDevice) {
+		sent := func(s *side) int64 { return s.control.(*counted).writes.Load() }
+		beforeA, beforeB := sent(a), sent(b)
 		time.Sleep(10 * idleTimeout)
 		synctest.Wait()
 		a.requireUp(1) // keep-alives are enough
 		b.requireUp(1)
+		require.EqualValues(t, 10*keepalives, sent(a)-beforeA)
+		require.EqualValues(t, 10*keepalives, sent(b)-beforeB)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		d := newFabric().device("shm")
