@@ -44,11 +44,13 @@ type Channel struct {
 	ctx    context.Context // until the channel ends
 	cancel context.CancelFunc
 	bye    atomic.Uint32 // number of the request that says BYE; 0: none
-	said   chan struct{} // it is done
+	said   chan struct{} // it is done, or never will be
+	hushed sync.Once
 	gone   chan struct{} // everything is freed
 	once   sync.Once
 	limits atomic.Pointer[transport.ProviderLimits]
 	window windowFiles
+	pair   *windowPair // nil where the fabric has no READ
 
 	errMu sync.Mutex
 	err   error
@@ -153,7 +155,11 @@ func (c *Channel) fault(err error) {
 	if c.end(err, stateBroken) {
 		c.d.note(c, err)
 	}
+	c.hush()
 }
+
+// hush ends the wait for the BYE.
+func (c *Channel) hush() { c.hushed.Do(func() { close(c.said) }) }
 
 // failed ends the channel after an error of the sending half.
 func (c *Channel) failed(err error) {
@@ -392,7 +398,7 @@ func (c *Channel) complete(done *fabric.Completion, sent []byte) bool {
 	number := uint32(done.ID)
 	c.flow.done(number)
 	if bye := c.bye.Load(); bye != 0 && number == bye {
-		close(c.said)
+		c.hush()
 	}
 	return c.wants(false, c.flow.blocked.Load())
 }
@@ -548,6 +554,9 @@ func (c *Channel) leave() {
 	if c.qp != nil {
 		c.d.route(c.qp.Num(), nil)
 	}
+	if c.pair != nil {
+		c.d.route(c.pair.qp.Num(), nil)
+	}
 	c.free()
 	c.making.Unlock()
 	c.d.log.Debug("channel closed", zap.String("peer", string(c.peer)), zap.Error(c.Err()))
@@ -584,6 +593,7 @@ func (c *Channel) free() {
 	}
 	c.tx.Unlock()
 	c.window.close()
+	c.pair.close()
 	c.reader.close()
 	c.exposed.close()
 	c.private.close()
@@ -620,5 +630,8 @@ func (c *Channel) allocate(ctx context.Context) (err error) {
 		return err
 	}
 	c.scratch = c.private.bytes()[n-d.size.send*unit-fabric.MaxSendBytes : n]
-	return nil
+	if d.size.reads > 0 {
+		c.pair, err = newWindowPair(ctx, c)
+	}
+	return err
 }

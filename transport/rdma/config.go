@@ -16,6 +16,7 @@ type Config struct {
 	MaxChannels      int           `mapstructure:"max_channels" comment:"Channels of one device at once; further peers stay on tcp."`
 	SendDepth        int           `mapstructure:"send_depth" comment:"Send queue of each channel, in work requests."`
 	PoolBytes        int64         `mapstructure:"pool_bytes" comment:"Registered memory of one device at most: rings, their mirrors, landing buffers."`
+	WindowBytes      int64         `mapstructure:"window_bytes" comment:"Registered memory, beside the pool, that holds what peers read of this node's history by RDMA READ; made when the first one does. 0: none, they ask by messages. Shared memory needs none."`
 	LinkBytesPerSec  int64         `mapstructure:"link_bytes_per_sec" comment:"What the network carries, in bytes a second. Rings of new channels shrink as the device comes near it."`
 	Spin             time.Duration `mapstructure:"spin" comment:"How long a reader polls for the next frame before it sleeps; 0: never."`
 
@@ -35,6 +36,7 @@ func DefaultConfig() Config {
 		MaxChannels:      transport.MaxPeers,
 		SendDepth:        256,
 		PoolBytes:        1 << 30,
+		WindowBytes:      64 << 20,
 		LinkBytesPerSec:  12_500_000_000,
 		Spin:             20 * time.Microsecond,
 		RNRRetry:         true,
@@ -60,6 +62,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("rdma: send_depth is %d: it must be at least %d", c.SendDepth, minSendDepth)
 	case c.PoolBytes < 4*int64(c.ControlRingBytes+c.BulkRingBytes):
 		return fmt.Errorf("rdma: pool_bytes is %d: it must hold at least two channels, %d", c.PoolBytes, 4*(c.ControlRingBytes+c.BulkRingBytes))
+	case c.WindowBytes != 0 && (c.WindowBytes < MinWindowBytes || c.WindowBytes > 1<<31):
+		return fmt.Errorf("rdma: window_bytes is %d: it must be 0, or %d to %d", c.WindowBytes, MinWindowBytes, 1<<31)
 	case c.LinkBytesPerSec <= 0:
 		return fmt.Errorf("rdma: link_bytes_per_sec must be positive")
 	case c.Spin < 0 || c.Spin > time.Second:

@@ -55,6 +55,7 @@ type Device struct {
 	poller     poller
 	table      atomic.Pointer[map[uint32]consumer] // by queue pair; replaced under mu
 	source     atomic.Pointer[served]
+	library    library
 	registered atomic.Uint64
 
 	stop   chan struct{}
@@ -111,6 +112,7 @@ func (d *Device) start(reg prometheus.Registerer) (err error) {
 	if d.size, err = chooseSizes(&d.cfg, &d.caps); err != nil {
 		return err
 	}
+	d.library.init(d)
 	if d.cq, err = d.fd.NewCQ(d.size.cq); err != nil {
 		return err
 	}
@@ -141,7 +143,7 @@ func (d *Device) release() error {
 	}
 	d.wg.Wait() // the poller ends with its queue
 	d.poller.close()
-	return errors.Join(append(errs, d.pool.close(), d.fd.Close())...)
+	return errors.Join(append(errs, d.library.close(), d.pool.close(), d.fd.Close())...)
 }
 
 // Caps are those of the fabric device.
@@ -161,6 +163,9 @@ func (d *Device) NewChannel(ctx context.Context, peer transport.PeerID) (*Channe
 		d.poller.refill()
 		d.poller.drain() // completions of an older queue pair with the same number are out of the way
 		d.route(c.qp.Num(), c)
+		if c.pair != nil {
+			d.route(c.pair.qp.Num(), c.pair)
+		}
 		err = c.Err() // the device may have ended meanwhile
 	}
 	c.making.Unlock()
@@ -192,7 +197,7 @@ func (d *Device) admit(c *Channel) error {
 
 // forget ends what admit began.
 func (d *Device) forget(c *Channel) {
-	d.poller.doubtful(d.size.entries + reservedEntries)
+	d.poller.doubtful(d.size.entries + d.size.reserved)
 	d.mu.Lock()
 	delete(d.channels, c)
 	d.load.leave(c)

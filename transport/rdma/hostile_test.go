@@ -36,6 +36,8 @@ type rawPeer struct {
 	mapped []byte
 	posts  uint64
 	got    []fabric.Completion
+	window fabric.QP // nil: it has none
+	notes  [][]byte  // that came over it
 }
 
 const rawEntries = 64
@@ -65,6 +67,9 @@ func newRawPeer(t testing.TB, fd fabric.Device) *rawPeer {
 
 func (r *rawPeer) close() {
 	require.NoError(r.t, r.qp.Close())
+	if r.window != nil {
+		require.NoError(r.t, r.window.Close())
+	}
 	require.NoError(r.t, r.srq.Close())
 	require.NoError(r.t, r.cq.Close())
 	for _, m := range []fabric.Region{r.recv, r.mem, r.from} {
@@ -79,14 +84,22 @@ func (r *rawPeer) entry(i uint64) {
 	require.NoError(r.t, err)
 }
 
-func (r *rawPeer) local() []byte { return encodeLocal(r.epoch, r.qp.Info()) }
+func (r *rawPeer) local() []byte {
+	if r.window != nil {
+		return encodeLocal(r.epoch, r.qp.Info(), r.window.Info())
+	}
+	return encodeLocal(r.epoch, r.qp.Info(), nil)
+}
 
 // meet connects up to the point where both may send. lead is this side's.
 func (r *rawPeer) meet(ctx context.Context, remote []byte) {
-	to, info, err := decodeLocal(remote)
+	to, info, window, err := decodeLocal(remote)
 	require.NoError(r.t, err)
 	r.to = to
 	require.NoError(r.t, r.qp.Connect(ctx, info, true))
+	if r.window != nil {
+		require.NoError(r.t, r.window.Connect(ctx, window, true))
+	}
 }
 
 // describe sends a descriptor as change makes it.
@@ -130,7 +143,9 @@ func (r *rawPeer) poll() bool {
 	n, err := r.cq.Poll(done[:])
 	require.NoError(r.t, err)
 	for _, c := range done[:n] {
-		if c.Status == fabric.StatusOK && c.Op == fabric.OpRecv {
+		if c.Status == fabric.StatusOK && c.Op == fabric.OpRecv && r.window != nil && c.QP == r.window.Num() {
+			r.notes = append(r.notes, append([]byte(nil), r.recv.Bytes()[c.ID%rawEntries*fabric.MaxSendBytes:][:c.Bytes]...))
+		} else if c.Status == fabric.StatusOK && c.Op == fabric.OpRecv {
 			d, err := decodeDescriptor(r.recv.Bytes()[c.ID%rawEntries*fabric.MaxSendBytes:][:c.Bytes])
 			require.NoError(r.t, err)
 			r.theirs = d

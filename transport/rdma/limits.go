@@ -61,6 +61,22 @@ const (
 	// mailboxBytes follow the rings in exposed memory; one cache line of them is used.
 	mailboxBytes = pageBytes
 
+	// windowEntries are the receive entries of the queue pair of a window: a want and a have may be under way.
+	windowEntries = 2
+	// windowChunkBytes is the unit in which areas lie in a registered copy.
+	windowChunkBytes = 2 << 20
+	// landBytes is what is READ of a window before it is copied out; minReadBytes is the smallest READ of several.
+	landBytes    = 1 << 20
+	minReadBytes = 64 << 10
+	// maxPlaces bounds what is remembered of where chunks lie in a peer's copy.
+	maxPlaces = 256
+	// windowTries is how often a chunk that was overwritten is asked for again, in one call.
+	windowTries = 4
+	// answerPatience is how long a peer may owe what a call gave up waiting for, until its window counts as ended.
+	answerPatience = 10 * time.Second
+	// MinWindowBytes is the smallest copy: the directory, an index file and what is read of segments.
+	MinWindowBytes = 8 << 20
+
 	// maxOpenAreas bounds the open files of a peer's window: who reads on needs the directory, an index file and a
 	// segment, or two where they meet.
 	maxOpenAreas = 16

@@ -49,17 +49,16 @@ type modelEnd struct {
 	mail   words         // the peer writes it
 	mirror [rings][]byte
 
-	queue      []op // posted, not yet carried
-	numbers    []uint32
-	cq         []modelCompletion
-	srq        int // receive entries left
-	refuse     int // of the next requests so many are refused as if the queue were full
-	refused    bool
-	sent       [rings]int // frames written
-	got        [rings]int
-	want       [rings]int
-	sizes      [rings]func(int) int
-	pendingLen [rings]int // of the frame that waits for room; -1: none
+	queue   []op // posted, not yet carried
+	numbers []uint32
+	cq      []modelCompletion
+	srq     int // receive entries left
+	refuse  int // of the next requests so many are refused as if the queue were full
+	refused bool
+	sent    [rings]int // frames written
+	got     [rings]int
+	want    [rings]int
+	sizes   [rings]func(int) int
 }
 
 type modelCompletion struct {

@@ -246,6 +246,10 @@ func (p *poller) rest() {
 	// The guard is called off before: whatever event comes of this arming may want it again.
 	if p.guarded.Swap(false) {
 		p.guard.Stop()
+		if p.full.Load() {
+			p.guarded.Store(true)
+			p.guard.Reset(guardTick)
+		}
 	}
 	p.active.Store(false)
 	p.armed.Store(true) // before Arm: the poller's goroutine may see the event at once
@@ -309,6 +313,7 @@ func (p *poller) run() {
 		p.armed.Store(false) // before quiet, which rest sets by it
 		p.mu.Lock()
 		p.quiet = false
+		p.stats.rescued += p.missed.judge(time.Now())
 		p.missed.event()
 		p.mu.Unlock()
 		_, woke := p.drain()

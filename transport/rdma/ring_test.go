@@ -168,12 +168,13 @@ func FuzzFlow(f *testing.F) {
 
 // TestSetUpVectors: golden vectors of docs/wire-rdma.md.
 func TestSetUpVectors(t *testing.T) {
-	local := encodeLocal(0x0102030405060708, []byte("info"))
-	require.Equal(t, "626f726e6f64652d72646d612f310102030405060708000469"+"6e666f"+"a5cf51f5", hex.EncodeToString(local))
-	epoch, info, err := decodeLocal(local)
+	local := encodeLocal(0x0102030405060708, []byte("info"), []byte("win"))
+	require.Equal(t, "626f726e6f64652d72646d612f31"+"0102030405060708"+"0004"+"696e666f"+"0003"+"77696e"+"959e7cc0", hex.EncodeToString(local))
+	epoch, info, window, err := decodeLocal(local)
 	require.NoError(t, err)
 	require.EqualValues(t, 0x0102030405060708, epoch)
 	require.Equal(t, "info", string(info))
+	require.Equal(t, "win", string(window))
 
 	d := descriptor{
 		from: 0x1111111111111111, to: 0x2222222222222222,
@@ -199,14 +200,14 @@ func TestSetUpVectors(t *testing.T) {
 }
 
 func FuzzLocal(f *testing.F) {
-	f.Add(encodeLocal(1, []byte("x")))
+	f.Add(encodeLocal(1, []byte("x"), []byte("yz")))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		epoch, info, err := decodeLocal(b)
+		epoch, info, window, err := decodeLocal(b)
 		if err != nil {
 			require.ErrorIs(t, err, transport.ErrProtocol)
 			return
 		}
-		require.Equal(t, b, encodeLocal(epoch, info))
+		require.Equal(t, b, encodeLocal(epoch, info, window))
 	})
 }
 

@@ -37,35 +37,52 @@ func newSetup() setup {
 	return setup{described: make(chan []byte, 1), probed: make(chan uint32, 2)}
 }
 
-// encodeLocal gives what one end tells of itself before they are connected.
-func encodeLocal(epoch uint64, info []byte) []byte {
+// encodeLocal gives what one end tells of itself before they are connected: the queue pair of the frames, and that of
+// windows where there is one.
+func encodeLocal(epoch uint64, info, window []byte) []byte {
 	b := append([]byte(nil), localMagic...)
 	b = binary.BigEndian.AppendUint64(b, epoch)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(info)))
 	b = append(b, info...)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(window)))
+	b = append(b, window...)
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
 // decodeLocal reads the same of the peer.
-func decodeLocal(b []byte) (epoch uint64, info []byte, err error) {
-	const head = len(localMagic) + 8 + 2
-	if len(b) < head+4 || len(b) > MaxLocalBytes {
-		return 0, nil, fmt.Errorf("%w: channel of %d bytes", transport.ErrProtocol, len(b))
+func decodeLocal(b []byte) (epoch uint64, info, window []byte, err error) {
+	const head = len(localMagic) + 8
+	if len(b) < head+2+2+4 || len(b) > MaxLocalBytes {
+		return 0, nil, nil, fmt.Errorf("%w: channel of %d bytes", transport.ErrProtocol, len(b))
 	}
 	if string(b[:len(localMagic)]) != localMagic {
-		return 0, nil, fmt.Errorf("%w: the channel is no %s", transport.ErrProtocol, localMagic)
+		return 0, nil, nil, fmt.Errorf("%w: the channel is no %s", transport.ErrProtocol, localMagic)
 	}
 	body := b[:len(b)-4]
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(b[len(body):]) {
-		return 0, nil, fmt.Errorf("%w: checksum of the channel", transport.ErrProtocol)
+		return 0, nil, nil, fmt.Errorf("%w: checksum of the channel", transport.ErrProtocol)
 	}
 	epoch = binary.BigEndian.Uint64(b[len(localMagic):])
-	n := int(binary.BigEndian.Uint16(b[len(localMagic)+8:]))
-	info = body[head:]
-	if n != len(info) || n > fabric.MaxInfoBytes {
-		return 0, nil, fmt.Errorf("%w: channel with %d bytes of queue pair, %d announced", transport.ErrProtocol, len(info), n)
+	info, rest, ok := cutInfo(body[head:])
+	if ok {
+		window, rest, ok = cutInfo(rest)
 	}
-	return epoch, info, nil
+	if !ok || len(rest) != 0 {
+		return 0, nil, nil, fmt.Errorf("%w: channel with queue pairs of wrong lengths", transport.ErrProtocol)
+	}
+	return epoch, info, window, nil
+}
+
+// cutInfo takes the Info of a queue pair off b.
+func cutInfo(b []byte) (info, rest []byte, ok bool) {
+	if len(b) < 2 {
+		return nil, nil, false
+	}
+	n := int(binary.BigEndian.Uint16(b))
+	if b = b[2:]; n > len(b) || n > fabric.MaxInfoBytes {
+		return nil, nil, false
+	}
+	return b[:n:n], b[n:], true
 }
 
 // descriptor is what each side sends first: where the other may write.
@@ -137,7 +154,7 @@ func decodeDescriptor(b []byte) (d descriptor, err error) {
 }
 
 // Local describes this end for the peer's Connect: at most MaxLocalBytes, told over an authenticated connection only.
-func (c *Channel) Local() []byte { return encodeLocal(c.epoch, c.qp.Info()) }
+func (c *Channel) Local() []byte { return encodeLocal(c.epoch, c.qp.Info(), c.pair.info()) }
 
 // Connect connects with the peer's channel whose Local is remote; the peer does the same at about the same time, and
 // exactly one of the two leads. It exchanges the memory regions and does not return before a write has arrived each
@@ -164,7 +181,7 @@ func (c *Channel) Connect(ctx context.Context, remote []byte, lead bool) error {
 }
 
 func (c *Channel) connect(ctx context.Context, remote []byte, lead bool) error {
-	theirs, info, err := decodeLocal(remote)
+	theirs, info, window, err := decodeLocal(remote)
 	if err != nil {
 		return err
 	}
@@ -172,6 +189,7 @@ func (c *Channel) connect(ctx context.Context, remote []byte, lead bool) error {
 	if err := c.qp.Connect(ctx, info, lead); err != nil {
 		return err
 	}
+	c.pair.connect(ctx, window, lead)
 	c.d.registered.Add(1)
 	exposed, err := c.qp.Expose(c.exposed.region, c.exposed.offset, c.exposed.n, fabric.RemoteWrite)
 	if err != nil {

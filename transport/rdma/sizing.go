@@ -14,6 +14,8 @@ type sizes struct {
 	entries  int // granted to each peer
 	send     int // send queue of a channel
 	reads    int // send queue of a window's queue pair; 0: no reads
+	batch    int // READs under way on it
+	reserved int // receive entries of a channel beyond those granted
 	receive  int // shared receive queue, always full
 	cq       int
 }
@@ -21,17 +23,19 @@ type sizes struct {
 // chooseSizes fits what the configuration wants into what the device can do: first the send queues shrink, then the
 // entries, then the number of channels.
 func chooseSizes(cfg *Config, caps *fabric.Caps) (sizes, error) {
-	s := sizes{channels: cfg.MaxChannels, entries: cfg.Entries, send: min(cfg.SendDepth, caps.MaxSend)}
+	s := sizes{channels: cfg.MaxChannels, entries: cfg.Entries, send: min(cfg.SendDepth, caps.MaxSend), reserved: reservedEntries}
 	if caps.Reads {
 		s.reads = min(windowReads, caps.MaxSend)
+		s.batch = max(1, min(s.reads-4, caps.MaxReads)) // a want and a have may be there too, and not yet be polled
+		s.reserved += windowEntries
 	}
 	for ; s.channels > 0; s.channels-- {
-		perPeer := (caps.MaxRecv-repostBatch)/s.channels - reservedEntries
+		perPeer := (caps.MaxRecv-repostBatch)/s.channels - s.reserved
 		s.entries = min(cfg.Entries, perPeer)
 		if s.entries < min(MinEntries, cfg.Entries) {
 			continue
 		}
-		s.receive = s.channels*(s.entries+reservedEntries) + repostBatch
+		s.receive = s.channels*(s.entries+s.reserved) + repostBatch
 		received := 2 * s.receive // hardware may make the receive queue larger than asked
 		left := (caps.MaxCQ-received)/s.channels - s.reads
 		s.send = min(cfg.SendDepth, caps.MaxSend, left)

@@ -2,13 +2,16 @@ package rdma
 
 // DeviceStats is a snapshot of a device's counters since Open.
 type DeviceStats struct {
-	Channels      int    // that exist now, those being set up or closed included
-	Opened        uint64 // channels made
-	Broken        uint64 // channels that ended by a failure, not by Close or the peer's
-	Registrations uint64 // memory regions registered; none while channels only carry frames
-	PoolBytes     int64  // registered memory now
-	PoolUsed      int64  // of that handed out
-	PoolWaits     uint64 // times somebody waited for pool memory
+	Channels            int    // that exist now, those being set up or closed included
+	Opened              uint64 // channels made
+	Broken              uint64 // channels that ended by a failure, not by Close or the peer's
+	Registrations       uint64 // memory regions registered; none while channels only carry frames
+	WindowRegistrations uint64 // for windows: the copy, and each peer that reads it
+	WindowBytes         int64  // registered copy of what peers read
+	WindowLoads         uint64 // chunks brought into it
+	PoolBytes           int64  // registered memory now
+	PoolUsed            int64  // of that handed out
+	PoolWaits           uint64 // times somebody waited for pool memory
 
 	Polls          uint64 // polls of the completion queue that found something
 	Completions    uint64
@@ -30,6 +33,8 @@ func (d *Device) Stats() DeviceStats {
 	var s DeviceStats
 	s.PoolBytes, s.PoolUsed, s.PoolWaits = d.pool.usage()
 	s.Registrations = d.registered.Load()
+	l := &d.library
+	s.WindowRegistrations, s.WindowBytes, s.WindowLoads = l.registered.Load(), l.size.Load(), l.loads.Load()
 	p := &d.poller
 	s.Wakeups, s.ReaderWakeups, s.GuardTicks = p.wakeups.Load(), p.others.Load(), p.ticks.Load()
 	d.mu.Lock()
@@ -65,6 +70,7 @@ func (c *Channel) Counters() map[string]uint64 {
 		"entries_granted":   f.granted,
 		"entries_under_way": f.used - f.returned,
 	}
+	c.windowCounters(m)
 	if c.open.Load() {
 		m["bytes_sent"] = f.out[ringControl].posted + f.out[ringBulk].posted - 2*c.own.start
 	}

@@ -24,6 +24,9 @@ func (c *Channel) ReadWindow(ctx context.Context, area uint32, offset int64, dst
 	if offset < 0 {
 		return 0, fmt.Errorf("rdma: area %d read at %d", area, offset)
 	}
+	if c.pair != nil {
+		return c.pair.read(ctx, area, offset, dst)
+	}
 	files, ok := c.qp.(fabric.FileSharer)
 	if !ok || !c.d.caps.SharesFiles {
 		return 0, transport.ErrNoWindow
@@ -36,6 +39,18 @@ func (c *Channel) ReadWindow(ctx context.Context, area uint32, offset int64, dst
 		return n, fmt.Errorf("rdma: area %d of %s: %w", area, c.peer, err)
 	}
 	return n, nil
+}
+
+// windowCounters adds what was read of the peer's window.
+func (c *Channel) windowCounters(m map[string]uint64) {
+	if w := c.pair; w != nil {
+		m["window_bytes"], m["window_reads"], m["window_asked"], m["window_torn"] = w.bytes.Load(), w.reads.Load(), w.wants.Load(), w.torn.Load()
+		return
+	}
+	m["window_bytes"], m["window_reads"] = c.window.bytes.Load(), c.window.reads.Load()
+	c.window.mu.Lock()
+	m["window_asked"] = c.window.opens
+	c.window.mu.Unlock()
 }
 
 // windowFiles keeps open the files of the peer's window that were read last: as long as the window's epoch is the same,

@@ -23,9 +23,7 @@ func (r *run) handle(m *message) error {
 		r.theirs, r.away, r.next = m.offers, nil, 0
 		return r.reconsider()
 	case kindNone:
-		if r.phase == idle {
-			r.stay(m.reason)
-		}
+		r.none(m.reason)
 		return nil
 	case kindPropose:
 		return r.answer(m)
@@ -39,6 +37,24 @@ func (r *run) handle(m *message) error {
 		return nil // of an attempt that was given up
 	}
 	return r.proceed(m)
+}
+
+// none notes why the leader found nothing that suits both, as it looks from here.
+func (r *run) none(reason string) {
+	if r.phase != idle {
+		return
+	}
+	r.away = nil
+	for _, o := range r.theirs {
+		if o.kind == offerHost { // it would have been the first choice
+			r.away = append(r.away, o.rendezvous)
+		}
+	}
+	pairs, why := r.choose()
+	if len(pairs) > 0 {
+		why = "the peer says: " + reason
+	}
+	r.stay(why)
 }
 
 // allowed tells what only one side may say, or not at this time.

@@ -69,7 +69,7 @@ type run struct {
 	pause    time.Duration      // before the next attempt
 	since    time.Time          // of up
 	proposal time.Time          // follower: of the last one that cost something
-	none     string             // leader: what kindNone said last
+	refused  string             // leader: what kindNone said last
 	unsaid   string             // why the link fell back; logged when the connection outlives that
 }
 
@@ -240,13 +240,13 @@ func (r *run) begin() error {
 	pairs, why := r.choose()
 	if len(pairs) == 0 {
 		r.stay(why)
-		if why == r.none {
+		if why == r.refused {
 			return nil
 		}
-		r.none = why
+		r.refused = why
 		return r.send(&message{kind: kindNone, reason: why})
 	}
-	r.none = ""
+	r.refused = ""
 	r.pair = pairs[r.next%len(pairs)]
 	r.open()
 	return nil

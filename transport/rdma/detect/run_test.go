@@ -275,30 +275,32 @@ func nics(t *testing.T, change func(ea, eb *Endpoint), f func(a, b *side, da, db
 }
 
 func TestNetworkDevices(t *testing.T) {
-	none := func(why string) func(a, b *side, da, db *fakeDevice) {
+	none := func(whyA, whyB string) func(a, b *side, da, db *fakeDevice) {
 		return func(a, b *side, _, _ *fakeDevice) {
+			require.Equal(t, "the peer is not on this host; "+whyA, a.reason())
+			require.Equal(t, "the peer is not on this host; "+whyB, b.reason())
 			for _, s := range []*side{a, b} {
-				require.Equal(t, "the peer is not on this host; "+why, s.reason())
 				require.Equal(t, 1, s.logged(s.reason()), "one line")
 				n, _ := s.moves()
 				require.Zero(t, n)
 			}
 		}
 	}
+	const here, there = "no RDMA device here has the connection's address", "no RDMA device of the peer has the connection's address"
+	const layers = "one side has InfiniBand, the other RoCE"
 	nics(t, func(*Endpoint, *Endpoint) {}, func(a, b *side, _, _ *fakeDevice) {
 		a.requireUp(1)
 		b.requireUp(1)
 		require.Equal(t, "rdma port 1 to rdma port 1, MTU 1024", a.reason())
 		require.Equal(t, a.reason(), b.reason())
 	})
-	// On the follower "here" is the other side, so its words differ; the leader's are what both show.
-	nics(t, func(ea, _ *Endpoint) { ea.Addr = netip.MustParseAddr("10.9.9.9") }, none("no RDMA device here has the connection's address"))
+	nics(t, func(ea, _ *Endpoint) { ea.Addr = netip.MustParseAddr("10.9.9.9") }, none(here, there))
 	nics(t, func(ea, _ *Endpoint) { ea.Addr, ea.Named = netip.Addr{}, true }, func(a, b *side, _, _ *fakeDevice) {
 		a.requireUp(1)
 		b.requireUp(1)
 	})
-	nics(t, func(_, eb *Endpoint) { eb.Addr = netip.Addr{} }, none("no RDMA device of the peer has the connection's address"))
-	nics(t, func(_, eb *Endpoint) { eb.InfiniBand = true }, none("one side has InfiniBand, the other RoCE"))
+	nics(t, func(_, eb *Endpoint) { eb.Addr = netip.Addr{} }, none(there, here))
+	nics(t, func(_, eb *Endpoint) { eb.InfiniBand = true }, none(layers, layers))
 }
 
 // TestNextCandidate: where the first way does not work the next one is tried.
@@ -328,7 +330,7 @@ func TestWithout(t *testing.T) {
 		a, b := newSide(t, DefaultConfig()), newSide(t, DefaultConfig(), d.endpoint("host", netip.Addr{}))
 		meet(a, b)
 		require.Equal(t, "nothing but tcp here", a.reason())
-		require.Equal(t, "nothing but tcp here", b.reason(), "the leader's words")
+		require.Equal(t, "the peer has nothing but tcp", b.reason())
 		require.Zero(t, d.channels())
 		a.close()
 		b.close(d)

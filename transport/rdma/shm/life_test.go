@@ -5,9 +5,9 @@ package shm
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -421,7 +421,8 @@ func TestOpenArea(t *testing.T) {
 	for _, area := range []uint32{7, 8} { // writable; a folder
 		_, err = a.qp.OpenArea(ctx, area)
 		require.Error(t, err, "area %d", area)
-		require.False(t, errors.Is(err, fs.ErrNotExist))
+		require.NotErrorIs(t, err, fs.ErrNotExist)
+		require.NotErrorIs(t, err, fabric.ErrPeer, "the serving side refuses it")
 	}
 	done := make(chan error, 40)
 	for range cap(done) {
@@ -624,4 +625,102 @@ func TestDeviceClosesWhatIsLeft(t *testing.T) {
 		require.ErrorIs(t, err, fabric.ErrClosed)
 	})
 	requireSettled(t, goroutines, files, maps)
+}
+
+// TestNothingPublishedIsMissed: a sleeper gets what its peer published before it was connected here, and what a peer
+// published that died before it could wake anyone.
+func TestNothingPublishedIsMissed(t *testing.T) {
+	e := newEnd(t, openDevice(t, testConfig()), 8, fabric.QPConfig{})
+	v := newVillain(t, e)
+	m, err := mapFile(v.ring, ringBytes(minRingDepth), true, false)
+	require.NoError(t, err)
+	defer m.close()
+	tx := txRing{ring: viewRing(m, minRingDepth)}
+	tx.begin(e.qp.first())
+	out := make([]fabric.Completion, 4)
+	for imm, then := range []func(){v.connected, func() { require.NoError(t, v.conn.Close()) }} {
+		require.NoError(t, e.cq.Arm())
+		n, err := e.cq.Poll(out)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		woken := make(chan error, 1)
+		go func() { woken <- e.cq.Wait() }()
+		tx.put(fabric.OpWriteImm, uint32(imm), 0, nil)
+		then()
+		select {
+		case err := <-woken:
+			require.NoError(t, err)
+		case <-time.After(patience):
+			require.FailNow(t, "asleep")
+		}
+		n, err = e.cq.Poll(out)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.EqualValues(t, imm, out[0].Imm)
+	}
+}
+
+// TestWriteBounds: a WRITE goes into a region that the peer exposed under this very key, whole, or fails.
+func TestWriteBounds(t *testing.T) {
+	for name, bad := range map[string]func(wr *fabric.SendWR){
+		"no key":        func(wr *fabric.SendWR) { wr.RKey = 0 },
+		"another key":   func(wr *fabric.SendWR) { wr.RKey += fabric.MaxExposed },
+		"before":        func(wr *fabric.SendWR) { wr.Remote-- },
+		"one too far":   func(wr *fabric.SendWR) { wr.Remote += 5000 - 7 },
+		"at the end":    func(wr *fabric.SendWR) { wr.Remote += 5000 },
+		"in the page":   func(wr *fabric.SendWR) { wr.Remote += 5001 },
+		"far":           func(wr *fabric.SendWR) { wr.Remote += 1 << 31 },
+		"wraps":         func(wr *fabric.SendWR) { wr.Remote = math.MaxUint64 - 3 },
+		"no address":    func(wr *fabric.SendWR) { wr.Remote = 0 },
+		"not local":     func(wr *fabric.SendWR) { wr.Inline = false },
+		"long inline":   func(wr *fabric.SendWR) { wr.Local = make([]byte, MaxInlineBytes+1) },
+		"of no kind":    func(wr *fabric.SendWR) { wr.Op = 0 },
+		"kind to come":  func(wr *fabric.SendWR) { wr.Op = 77 },
+		"of a receiver": func(wr *fabric.SendWR) { wr.Op = fabric.OpRecvImm },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, 8, fabric.QPConfig{})
+			_, theirs, r := expose(t, a, b, 5000)
+			wr := fabric.SendWR{ID: 5, Op: fabric.OpWrite, Local: []byte("12345678"), Inline: true, Remote: r.Addr, RKey: r.Key}
+			at := wr
+			at.Remote += 5000 - 8
+			a.post(at) // to the last byte
+			bad(&wr)
+			n, err := a.qp.Post([]fabric.SendWR{wr, {ID: 6, Op: fabric.OpWrite}})
+			require.NoError(t, err)
+			require.Equal(t, 2, n)
+			want := fabric.StatusRemoteAccess
+			if !wr.Inline || wr.Op != fabric.OpWrite || len(wr.Local) > 8 {
+				want = fabric.StatusLocal
+			}
+			failed := a.await(2)
+			require.Equal(t, want, failed[0].Status)
+			require.EqualValues(t, 5, failed[0].ID)
+			require.Equal(t, fabric.StatusFlushed, failed[1].Status)
+			requireBroken(t, b.qp, fabric.ErrBroken)
+			require.Equal(t, make([]byte, 5000-8), theirs.Bytes()[:5000-8])
+			require.Equal(t, "12345678", string(theirs.Bytes()[5000-8:]))
+		})
+	}
+}
+
+// TestEntriesWakeTheStarved: a receiver without entries, for which a retrying sender waits, sleeps until it gets one.
+func TestEntriesWakeTheStarved(t *testing.T) {
+	a, b := pair(t, 0, fabric.QPConfig{RNRRetry: true})
+	a.post(ping...)
+	require.NoError(t, b.cq.Arm())
+	out := make([]fabric.Completion, 4)
+	n, err := b.cq.Poll(out)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	woken := make(chan error, 1)
+	go func() { woken <- b.cq.Wait() }()
+	b.give(0, 1)
+	select {
+	case err := <-woken:
+		require.NoError(t, err)
+	case <-time.After(patience):
+		require.FailNow(t, "asleep")
+	}
+	require.Equal(t, fabric.OpRecvImm, b.await(1)[0].Op)
 }

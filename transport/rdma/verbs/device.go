@@ -57,7 +57,11 @@ func Open(cfg Config, log *zap.Logger) (fabric.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openAt(list[0], cfg, log)
+	d, err := openAt(list[0], cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 func openAt(e Endpoint, cfg Config, log *zap.Logger) (_ *device, err error) {
@@ -105,6 +109,9 @@ func openAt(e Endpoint, cfg Config, log *zap.Logger) (_ *device, err error) {
 	}
 	if cfg.Windows && attr.device_cap_flags&C.BV_DEVICE_MEM_WINDOW_TYPE_2B != 0 && attr.max_mw > 0 {
 		found, err := d.probeWindows()
+		if errors.Is(err, fabric.ErrUnavailable) {
+			return nil, err // memory cannot be locked: nothing would work
+		}
 		if err != nil {
 			log.Info("memory windows do not work on this device", zap.String("device", e.Device), zap.Error(err))
 			found = windowsNone

@@ -130,27 +130,39 @@ func TestLockedMemory(t *testing.T) {
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &before))
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 64 << 10, Max: before.Max}))
 	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &before)) }()
-	errs := make(chan error, 1)
+	var setup, region, opening error
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		runtime.LockOSThread() // and never unlocked
-		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-		var data [2]unix.CapUserData
-		if err := unix.Capget(&header, &data[0]); err != nil {
-			errs <- err
+		if setup = giveUpLocking(); setup != nil {
 			return
 		}
-		data[0].Effective &^= 1 << unix.CAP_IPC_LOCK
-		if err := unix.Capset(&header, &data[0]); err != nil {
-			errs <- err
-			return
+		_, region = d.NewRegion(1 << 20)
+		setup = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Max: before.Max})
+		var other fabric.Device
+		if other, opening = Open(DefaultConfig(), nil); other != nil {
+			setup = errors.Join(setup, other.Close())
 		}
-		_, err := d.NewRegion(1 << 20)
-		errs <- err
 	}()
-	err := <-errs
-	require.ErrorIs(t, err, fabric.ErrUnavailable)
-	require.ErrorContains(t, err, "64 KiB")
-	require.ErrorContains(t, err, "LimitMEMLOCK")
+	<-done
+	require.NoError(t, setup)
+	require.ErrorIs(t, region, fabric.ErrUnavailable)
+	require.ErrorContains(t, region, "64 KiB")
+	require.ErrorContains(t, region, "LimitMEMLOCK")
+	require.ErrorIs(t, opening, fabric.ErrUnavailable)
+	require.ErrorContains(t, opening, "LimitMEMLOCK")
+}
+
+// giveUpLocking takes from this thread the right to lock more memory than the limit.
+func giveUpLocking() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return err
+	}
+	data[0].Effective &^= 1 << unix.CAP_IPC_LOCK
+	return unix.Capset(&header, &data[0])
 }
 
 // TestHugePages: regions are in huge pages while there are some, and in others afterwards.

@@ -59,7 +59,7 @@ func TestFabricWithRegistrations(t *testing.T) {
 	}}
 	for _, c := range fabrictest.Cases() {
 		switch c.Name {
-		case "Connect", "WriteOrder", "Read", "StaleKey", "Expose", "Leaks":
+		case "Connect", "WriteOrder", "Read", "StaleKey", "Expose":
 			t.Run(c.Name, func(t *testing.T) { c.Run(t, h) })
 		}
 	}
