@@ -26,7 +26,7 @@ const noOffer = "the peer offers nothing faster"
 
 // session is a connection that outlives its pipes: the link may leave for a faster pipe and come back.
 //
-// The base pipe is the connection's own, the fast ones are the upgrader's, of which one at most is in use. The connection
+// Base pipes are the connection's own, fast ones the upgrader's; of all of them one at most is in use. The connection
 // ends with the link, with a base pipe that fails while no upgrade is under way, and when the link is carried or being
 // set up elsewhere. It stays while a pipe of it is in use, and for a bounded time while the leader brings the link back.
 type session struct {
@@ -46,14 +46,14 @@ type session struct {
 	why      string        // reason for what carries the link; guarded by Peers.mu
 
 	mu        sync.Mutex
-	base      *sessionPipe
-	fast      map[*sessionPipe]struct{} // not yet closed
-	attaching int                       // calls of attach under way
-	owed      bool                      // the link left for a fast pipe that is gone: it has to come back
-	reset     bool                      // the leader closed the base pipe: it moves the link
-	holding   bool                      // the dialler waits for this session
-	upgrades  int                       // attempts of this side's upgrader
-	returns   int                       // base pipes after the first
+	base      map[*sessionPipe]struct{} // not yet closed
+	fast      map[*sessionPipe]struct{}
+	attaching int  // calls of attach under way
+	owed      bool // the link left for a fast pipe that is gone: it has to come back
+	reset     bool // the leader closed the base pipe: it moves the link
+	holding   bool // the dialler waits for this session
+	upgrades  int  // attempts of this side's upgrader
+	returns   int  // base pipes after the first
 	began     time.Time
 	ended     bool
 }
@@ -121,7 +121,8 @@ func (p *Peers) Serve(ctx context.Context, peer transport.PeerID, incoming bool,
 	s := &session{
 		peers: p, peer: peer, leads: p.Leads(peer), incoming: incoming, conn: conn, upgrader: up,
 		log: p.log.With(zap.String("peer", string(peer))), look: make(chan struct{}, 1),
-		fast: make(map[*sessionPipe]struct{}),
+		base: make(map[*sessionPipe]struct{}), fast: make(map[*sessionPipe]struct{}),
+		began: time.Now(),
 	}
 	if up != nil {
 		s.why = noOffer
@@ -206,7 +207,7 @@ func (s *session) attach(ctx context.Context, pr transport.Provider, base, conti
 	}
 	s.attaching++
 	if base {
-		s.base = w
+		s.base[w] = struct{}{}
 	} else {
 		s.fast[w] = struct{}{}
 		s.upgrades++
@@ -216,7 +217,7 @@ func (s *session) attach(ctx context.Context, pr transport.Provider, base, conti
 	err := s.peers.attach(ctx, setup{peer: s.peer, incoming: s.incoming, provider: w, session: s, continues: continues})
 	s.mu.Lock()
 	s.attaching--
-	if base && err == nil || !base && err != nil && s.base != nil {
+	if base && err == nil || !base && err != nil && len(s.base) > 0 {
 		s.owed, s.reset = false, false // the base pipe carries the link
 	}
 	s.update()
@@ -228,9 +229,9 @@ func (s *session) attach(ctx context.Context, pr transport.Provider, base, conti
 // closed is how a pipe reports that it was closed; failed tells that it had failed by itself.
 func (s *session) closed(p *sessionPipe, failed bool) {
 	s.mu.Lock()
-	if p == s.base {
-		s.base = nil
-		s.reset = failed && !s.leads && !s.over()
+	if _, ok := s.base[p]; ok {
+		delete(s.base, p)
+		s.reset = len(s.base) == 0 && failed && !s.leads && !s.over()
 	}
 	if _, ok := s.fast[p]; ok {
 		delete(s.fast, p)
@@ -312,7 +313,7 @@ func (s *session) run() {
 func (s *session) state() (busy, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.base != nil || len(s.fast) > 0 || s.attaching > 0, s.owed || s.reset
+	return len(s.base) > 0 || len(s.fast) > 0 || s.attaching > 0, s.owed || s.reset
 }
 
 // patience bounds how long bringing the link back may take. It leaves the dialler as much of the resume time-out.
@@ -425,7 +426,7 @@ func (p *Peers) linkOf(s *session) *Link {
 func (s *session) lasts() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	busy := s.base != nil || len(s.fast) > 0 || s.attaching > 0 || s.owed || s.reset
+	busy := len(s.base) > 0 || len(s.fast) > 0 || s.attaching > 0 || s.owed || s.reset
 	return busy && !s.ended && s.upgrader != nil && !s.over()
 }
 
@@ -433,10 +434,7 @@ func (s *session) lasts() bool {
 func (s *session) finish() {
 	s.mu.Lock()
 	s.ended = true
-	pipes := slices.Collect(maps.Keys(s.fast))
-	if s.base != nil {
-		pipes = append(pipes, s.base)
-	}
+	pipes := slices.AppendSeq(slices.Collect(maps.Keys(s.fast)), maps.Keys(s.base))
 	s.update()
 	s.mu.Unlock()
 	s.cancel()
