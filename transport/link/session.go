@@ -42,7 +42,7 @@ type session struct {
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 	look     chan struct{} // token: something may have changed
-	moves    sync.Mutex    // the leader makes one move at a time: away to a fast pipe, or back
+	moves    chan struct{} // capacity 1: the leader makes one move at a time, away to a fast pipe or back
 	why      string        // reason for what carries the link; guarded by Peers.mu
 
 	mu        sync.Mutex
@@ -120,7 +120,7 @@ func (p *sessionPipe) Close() error {
 func (p *Peers) Serve(ctx context.Context, peer transport.PeerID, incoming bool, conn Conn, up Upgrader) error {
 	s := &session{
 		peers: p, peer: peer, leads: p.Leads(peer), incoming: incoming, conn: conn, upgrader: up,
-		log: p.log.With(zap.String("peer", string(peer))), look: make(chan struct{}, 1),
+		log: p.log.With(zap.String("peer", string(peer))), look: make(chan struct{}, 1), moves: make(chan struct{}, 1),
 		base: make(map[*sessionPipe]struct{}), fast: make(map[*sessionPipe]struct{}),
 		began: time.Now(),
 	}
@@ -321,12 +321,26 @@ func (s *session) patience() time.Duration {
 	return min(s.peers.cfg.HelloTimeout, s.peers.cfg.ResumeTimeout/2)
 }
 
+// move waits until no other move is under way.
+func (s *session) move(ctx context.Context) error {
+	select {
+	case s.moves <- struct{}{}:
+		return nil
+	case <-s.conn.Done():
+		return fmt.Errorf("%w: the connection has ended", transport.ErrClosed)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // bringBack puts the link on a new pipe of the connection. Only the leader does.
 func (s *session) bringBack() error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience())
 	defer cancel()
-	s.moves.Lock()
-	defer s.moves.Unlock()
+	if err := s.move(ctx); err != nil {
+		return err
+	}
+	defer func() { <-s.moves }()
 	if busy, _ := s.state(); busy {
 		return nil // the upgrader was first with another pipe
 	}
@@ -396,8 +410,11 @@ func (s *session) attachFast(ctx context.Context, pr transport.Provider) error {
 	ctx, cancel := context.WithTimeout(ctx, s.patience()/2)
 	defer cancel()
 	if s.leads {
-		s.moves.Lock()
-		defer s.moves.Unlock()
+		if err := s.move(ctx); err != nil {
+			_ = pr.Close() // err is what matters
+			return err
+		}
+		defer func() { <-s.moves }()
 	}
 	return s.attach(ctx, pr, false, true)
 }
