@@ -80,7 +80,7 @@ boot() {
 
 # judge says in one line how a part went, from its status $2 and its log $3; more when it failed.
 judge() {
-  local name=$1 status=$2 log=$3 seconds=$4 passed reason=
+  local name=$1 status=$2 log=$3 took="$4 s, $5 s of CPU" passed reason=
   passed=$(grep -cE '^--- PASS' "$log" || true)
   case $status in
     0) ;;
@@ -92,10 +92,10 @@ judge() {
   esac
   if grep -qE '^ *--- SKIP|no tests to run' "$log"; then reason=${reason:-a test skipped}; fi
   if [ -z "$reason" ]; then
-    echo "PASS rdma-lab/$name: ${seconds} s$([ "$passed" = 0 ] || echo ", $passed tests")"
+    echo "PASS rdma-lab/$name: $took$([ "$passed" = 0 ] || echo ", $passed tests")"
     return 0
   fi
-  echo "FAIL rdma-lab/$name: $reason (${seconds} s, $passed tests passed; $log)"
+  echo "FAIL rdma-lab/$name: $reason ($took, $passed tests passed; $log)"
   if [ "$(wc -l <"$log")" -le 150 ]; then
     cat "$log"
   else
@@ -106,15 +106,27 @@ judge() {
   return 1
 }
 
+# cpu sets cpu_seconds to what this script's children have used so far.
+cpu() {
+  times >"$run_dir/times" # not in a pipe: a subshell has children of its own
+  cpu_seconds=$(tail -n 1 "$run_dir/times" | sed -E 's/([0-9]+)m([0-9]+)[^ ]* ([0-9]+)m([0-9]+).*/\1*60+\2+\3*60+\4/')
+  cpu_seconds=$((cpu_seconds))
+}
+
 # run_guest runs one command: name, package, memory, seconds, command. Its status is that of boot, or 123 if what it
 # needs could not be built. The log is $lab/<name>.log.
 run_guest() {
+  guest_cpu=0
   local log=$lab/$1.log package=$2 memory=${BORNODE_LAB_MEMORY:-$3} limit=${BORNODE_LAB_SECONDS:-$4} status=0 start=$SECONDS
   : >"$log"
   run_dir=$(mktemp -d "$lab/run.XXXXXX")
   if stage "$package" "$5" >>"$log" 2>&1; then
     start=$SECONDS
+    cpu
+    guest_cpu=$cpu_seconds
     boot "$memory" "$limit" "$log" || status=$?
+    cpu
+    guest_cpu=$((cpu_seconds - guest_cpu))
   else
     status=123
   fi
@@ -142,7 +154,7 @@ run_parts() {
     read -r name package memory limit command < <(row "$name")
     status=0
     run_guest "$name" "$package" "$memory" "$limit" "$command$flags" || status=$?
-    judge "$name" "$status" "$lab/$name.log" "$guest_seconds" || failed=1
+    judge "$name" "$status" "$lab/$name.log" "$guest_seconds" "$guest_cpu" || failed=1
   done
   return $failed
 }

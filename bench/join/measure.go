@@ -60,6 +60,8 @@ type Options struct {
 	Program   []string // that knows run, and transfer as below
 	Transfer  []string // arguments of the program before --dir for the transfer phase
 	Progress  func(string)
+
+	moveTime time.Duration // for a link to move to its provider, beyond what is measured; 0: moveTime
 }
 
 // Result is one phase of one history in one mode over one route.
@@ -80,7 +82,8 @@ type Result struct {
 	ServerMean  figures.Spread `json:"server_mean_percent"`
 	JoinerPeak  figures.Spread `json:"joiner_peak_percent"` // highest second
 	ServerPeak  figures.Spread `json:"server_peak_percent"`
-	Pulled      figures.Spread `json:"pulled_percent"` // of the ranges' bytes, read from the server's window
+	Fast        figures.Spread `json:"fast_percent"`   // of the history's bytes, not over tcp
+	Pulled      figures.Spread `json:"pulled_percent"` // of the history's bytes, read from the server's window
 	Series      Series         `json:"series"`         // of the run with the median time
 }
 
@@ -112,6 +115,9 @@ type what struct {
 // Measure makes the histories that are not there yet and measures every phase, mode and route, taking turns. A run that
 // fails is named in the report; the others go on.
 func Measure(ctx context.Context, o Options) (*Report, error) {
+	if o.moveTime == 0 {
+		o.moveTime = moveTime
+	}
 	list, err := o.list(ctx)
 	if err != nil {
 		return nil, err
@@ -213,7 +219,7 @@ func (w *what) result() Result {
 	r.BothCPU = of(func(s *sampled) float64 { return (s.total().joiner + s.total().server).Seconds() })
 	r.JoinerMean, r.ServerMean = use(func(s *sampled) (float64, float64) { return mean(reading{}, s.total()) })
 	r.JoinerPeak, r.ServerPeak = use((*sampled).peak)
-	r.Pulled = of(func(s *sampled) float64 { return s.carried.percent() })
+	r.Fast, r.Pulled = of(func(s *sampled) float64 { return s.carried.fast() }), of(func(s *sampled) float64 { return s.carried.pulled() })
 	byTime := slices.SortedFunc(slices.Values(w.runs), func(a, b *sampled) int { return int(a.total().at - b.total().at) })
 	if len(byTime) > 0 {
 		r.Series = byTime[len(byTime)/2].series()
@@ -253,9 +259,9 @@ func (o *Options) once(ctx context.Context, w *what) (err error) {
 	}
 	var s *sampled
 	if w.phase == TransferOnly {
-		s, err = r.transfer(ctx, folder, server, w.route.Settings)
+		s, err = r.transfer(ctx, folder, server, w.route)
 	} else {
-		s, err = r.join(ctx, folder, server, append(slices.Clone(w.route.Settings), "sync.mode="+w.mode))
+		s, err = r.join(ctx, folder, server, w.route, w.mode)
 	}
 	if err != nil {
 		return err
@@ -289,8 +295,8 @@ func copyKeys(to, from string) error {
 }
 
 // join measures a node from being told of the server until it is in sync.
-func (r *runner) join(ctx context.Context, folder string, server *nodeProcess, settings []string) (s *sampled, err error) {
-	n, err := r.startNode(ctx, "joiner", folder, r.history.Joiner, settings)
+func (r *runner) join(ctx context.Context, folder string, server *nodeProcess, by Route, mode string) (s *sampled, err error) {
+	n, err := r.startNode(ctx, "joiner", folder, r.history.Joiner, append(slices.Clone(by.Settings), "sync.mode="+mode))
 	if err != nil {
 		return nil, err
 	}
@@ -304,13 +310,13 @@ func (r *runner) join(ctx context.Context, folder string, server *nodeProcess, s
 	if err = errors.Join(err, serr); err != nil {
 		return nil, err
 	}
-	s.carried, err = n.verify(ctx, r.history)
+	s.carried, err = n.verify(ctx, r.history, by.Provider, r.o.moveTime)
 	return s, err
 }
 
 // transfer measures a process that only stores, from being told of the server until all is durable.
-func (r *runner) transfer(ctx context.Context, folder string, server *nodeProcess, settings []string) (s *sampled, err error) {
-	if _, err := writeConfig(folder, "", r.history, r.history.Joiner, settings); err != nil {
+func (r *runner) transfer(ctx context.Context, folder string, server *nodeProcess, by Route) (s *sampled, err error) {
+	if _, err := writeConfig(folder, "", r.history, r.history.Joiner, by.Settings); err != nil {
 		return nil, err
 	}
 	program := slices.Concat(r.o.Program, r.o.Transfer, []string{"--dir", folder})
@@ -338,7 +344,7 @@ func (r *runner) transfer(ctx context.Context, folder string, server *nodeProces
 	if err != nil {
 		return nil, err
 	}
-	if err = to.Encode(task{Peer: server.addr, Height: r.history.LIB}); err == nil {
+	if err = to.Encode(task{Peer: server.addr, Height: r.history.LIB, Provider: by.Provider, MoveTime: r.o.moveTime}); err == nil {
 		err = said()
 	}
 	s, serr := m.end()

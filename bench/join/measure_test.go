@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -118,7 +119,8 @@ func TestFailures(t *testing.T) {
 	require.ErrorContains(t, err, `phase "half"`)
 
 	o.Phases = []string{TransferOnly}
-	o.Routes = []Route{{Name: "pigeon", Provider: "pigeon"}}
+	o.moveTime = time.Millisecond
+	o.Routes = []Route{{Name: "pigeon", Provider: "pigeon", Settings: []string{"rdma.mode=off"}}}
 	r, err := Measure(t.Context(), o)
 	require.NoError(t, err)
 	require.ErrorContains(t, r.Err(), `the link was on "tcp" at the end, not on "pigeon"`)

@@ -21,6 +21,7 @@ import (
 const (
 	startEvery = 10 * time.Millisecond // looks whether a node answers
 	syncEvery  = 20 * time.Millisecond // looks whether it is in sync
+	moveTime   = 30 * time.Second      // for a link to move to its provider, beyond what is measured
 )
 
 // nodeProcess is a running `bornode run`.
@@ -114,8 +115,9 @@ func (n *nodeProcess) join(ctx context.Context, peer string, h *forge.Stored) er
 	})
 }
 
-// verify checks that the node has the history's blocks and tells how they came.
-func (n *nodeProcess) verify(ctx context.Context, h *forge.Stored) (c carried, err error) {
+// verify checks that the node has the history's blocks and tells how they came. A small history may be there before
+// the link has moved to its provider: verify waits for that a while.
+func (n *nodeProcess) verify(ctx context.Context, h *forge.Stored, provider string, wait time.Duration) (c carried, err error) {
 	var b struct{ Hash common.Hash }
 	if err := n.client.CallContext(ctx, &b, "eth_getBlockByNumber", hexutil.Uint64(h.LIB), false); err != nil {
 		return c, err
@@ -123,9 +125,18 @@ func (n *nodeProcess) verify(ctx context.Context, h *forge.Stored) (c carried, e
 	if b.Hash != h.Hash {
 		return c, fmt.Errorf("block %d is %s, the history's is %s", h.LIB, b.Hash, h.Hash)
 	}
+	ended := until(ctx, wait, syncEvery, func() bool {
+		c, err = n.carried(ctx)
+		return err != nil || c.Provider == provider
+	})
+	return c, errors.Join(err, ended)
+}
+
+func (n *nodeProcess) carried(ctx context.Context) (c carried, err error) {
 	var peers []struct {
 		Provider string            `json:"provider"`
 		Counters map[string]uint64 `json:"counters"`
+		Channel  map[string]uint64 `json:"channel"`
 	}
 	if err := n.client.CallContext(ctx, &peers, "bor_peers"); err != nil {
 		return c, err
@@ -133,5 +144,6 @@ func (n *nodeProcess) verify(ctx context.Context, h *forge.Stored) (c carried, e
 	if len(peers) != 1 {
 		return c, fmt.Errorf("the joining node has %d peers, expected the server alone", len(peers))
 	}
-	return carried{Provider: peers[0].Provider, Ranges: peers[0].Counters["rangeBytes"], Pulled: peers[0].Counters["pulledBytes"]}, nil
+	p := &peers[0]
+	return carried{Provider: p.Provider, Ranges: p.Counters["rangeBytes"], Pulled: p.Counters["pulledBytes"], Channel: p.Channel["bytes"]}, nil
 }

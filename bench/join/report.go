@@ -59,9 +59,9 @@ func (r *Report) Print(w io.Writer) error {
 	for _, g := range r.groups() {
 		fmt.Fprintf(w, "\n%s: %d blocks, %d transactions, %.0f MB\n", g[0].title(), g[0].Blocks, g[0].Transactions, float64(g[0].Bytes)/1e6)
 		tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(tw, "route\tprovider\tpulled %\tseconds\tMB/s\tjoiner CPU s\tserver CPU s\tboth\tjoiner mean/peak %\tserver mean/peak %\t")
+		fmt.Fprintln(tw, "route\tprovider\tfast/pulled %\tseconds\tMB/s\tjoiner CPU s\tserver CPU s\tboth\tjoiner mean/peak %\tserver mean/peak %\t")
 		for _, x := range g {
-			fmt.Fprintf(tw, "%s\t%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.0f / %.0f\t%.0f / %.0f\t\n", x.Route, x.Provider, x.Pulled.Median, x.Seconds, x.MBPerSecond,
+			fmt.Fprintf(tw, "%s\t%s\t%.0f / %.0f\t%s\t%s\t%s\t%s\t%s\t%.0f / %.0f\t%.0f / %.0f\t\n", x.Route, x.Provider, x.Fast.Median, x.Pulled.Median, x.Seconds, x.MBPerSecond,
 				x.JoinerCPU, x.ServerCPU, x.BothCPU, x.JoinerMean.Median, x.JoinerPeak.Median, x.ServerMean.Median, x.ServerPeak.Median)
 		}
 		if err := tw.Flush(); err != nil {

@@ -30,9 +30,15 @@ type carried struct {
 	Provider string `json:"provider"` // of the link at the end
 	Ranges   uint64 `json:"ranges"`   // bytes of blocks in ranges
 	Pulled   uint64 `json:"pulled"`   // of these, read from the server's window
+	Channel  uint64 `json:"channel"`  // bytes that came over the channel beside tcp, all messages
 }
 
-func (c *carried) percent() float64 { return 100 * float64(c.Pulled) / max(float64(c.Ranges), 1) }
+func (c *carried) pulled() float64 { return 100 * float64(c.Pulled) / max(float64(c.Ranges), 1) }
+
+// fast is the share of the history that did not come over tcp. What else came over the channel is next to nothing.
+func (c *carried) fast() float64 {
+	return min(100, 100*float64(c.Pulled+c.Channel)/max(float64(c.Ranges), 1))
+}
 
 func (s *sampled) total() reading { return s.readings[len(s.readings)-1] }
 

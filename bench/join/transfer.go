@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
@@ -24,6 +25,10 @@ import (
 type task struct {
 	Peer   string `json:"peer"`
 	Height uint64 `json:"height"` // up to which it gets blocks
+	// Provider that the link is to be on in the end; a small history may be there before the link has moved, which is
+	// waited for.
+	Provider string        `json:"provider"`
+	MoveTime time.Duration `json:"move_time"`
 }
 
 // answer is a line of its standard output: an empty one when it is ready and when it has all blocks, then the result.
@@ -140,7 +145,7 @@ func Transfer(ctx context.Context, dir string, in io.Reader, out io.Writer) (err
 	if err := to.Encode(answer{}); err != nil { // what is measured ends here
 		return err
 	}
-	a, err := j.result(t.Height)
+	a, err := j.result(ctx, &t)
 	if err != nil {
 		return err
 	}
@@ -151,14 +156,34 @@ func Transfer(ctx context.Context, dir string, in io.Reader, out io.Writer) (err
 	return nil
 }
 
-func (j *joiner) result(height uint64) (a answer, err error) {
-	if a.Hash, err = j.store.HashByHeight(height); err != nil {
+func (j *joiner) result(ctx context.Context, t *task) (a answer, err error) {
+	if a.Hash, err = j.store.HashByHeight(t.Height); err != nil {
 		return a, err
 	}
-	for _, p := range j.manager.Peers() {
-		a.Carried = carried{Provider: p.Path.Provider, Ranges: p.RangeBytes, Pulled: p.PulledBytes}
+	return a, until(ctx, t.MoveTime, syncEvery, func() bool {
+		for _, p := range j.manager.Peers() {
+			a.Carried = carried{Provider: p.Path.Provider, Ranges: p.RangeBytes, Pulled: p.PulledBytes, Channel: p.Path.Counters["bytes"]}
+		}
+		return a.Carried.Provider == t.Provider
+	})
+}
+
+// until calls done every few milliseconds until it is true or the time is over; that is no error, the end of ctx is.
+func until(ctx context.Context, limit, every time.Duration, done func() bool) error {
+	end := time.NewTimer(limit)
+	defer end.Stop()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-end.C:
+			return nil
+		case <-tick.C:
+		}
 	}
-	return a, nil
+	return nil
 }
 
 var (

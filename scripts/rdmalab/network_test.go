@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +19,8 @@ import (
 )
 
 const (
-	// provider is what carries every link of the lab's network: verbs on software RoCE.
-	provider = "rdma-rxe"
+	// verbs is what carries every link of the lab's network: software RoCE.
+	verbs = "rdma-rxe"
 	// patience bounds every wait; it only ends a test that has failed already. The guest's CPU is emulated.
 	patience = 2 * time.Minute
 	interval = 200 * time.Millisecond // between two questions to a node
@@ -64,7 +65,7 @@ func peers(ctx context.Context, url string) ([]peer, error) {
 }
 
 // onProvider waits until every one of the nodes has a link to each other one, and the provider carries it.
-func onProvider(t *testing.T, n *testnet.Network, nodes ...int) {
+func onProvider(t *testing.T, n *testnet.Network, provider string, nodes ...int) {
 	t.Helper()
 	for _, i := range nodes {
 		until(t, fmt.Sprintf("node %d on %s with %d peers", i, provider, len(nodes)-1), func(ctx context.Context) string {
@@ -109,6 +110,13 @@ func finalAbove(t *testing.T, n *testnet.Network, height uint64, nodes ...int) u
 	return top
 }
 
+// setLink turns the interface of the RDMA device on or off. Off, it loses its IPv6 addresses; the IPv4 one stays.
+func setLink(t *testing.T, state string) {
+	t.Helper()
+	out, err := exec.Command("ip", "link", "set", "lab0", state).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
 func tell(t *testing.T, n *testnet.Network) {
 	_ = testnet.PrintStatus(os.Stderr, n.Status(context.Background()))
 	for _, x := range n.Nodes {
@@ -119,8 +127,8 @@ func tell(t *testing.T, n *testnet.Network) {
 	}
 }
 
-// A network of four producers makes blocks final with every link on verbs; a fifth node joins over verbs; a killed
-// node costs the others nothing and comes back to verbs.
+// A network of four producers makes blocks final with every link on verbs; a fifth node joins over verbs; without the
+// device they go on over tcp until it is back; a killed node costs the others nothing and comes back to verbs.
 func TestNetworkOnSoftwareRoCE(t *testing.T) {
 	s := testnet.DefaultSpec()
 	s.Dir, s.Binary, s.BasePort = t.TempDir(), os.Getenv("BORNODE"), 28500
@@ -148,8 +156,8 @@ func TestNetworkOnSoftwareRoCE(t *testing.T) {
 			require.NotContains(t, string(log), "panic:", "node %d", x.Index)
 		}
 	})
-	onProvider(t, n, 0, 1, 2, 3)
-	t.Log("every link is on", provider)
+	onProvider(t, n, verbs, 0, 1, 2, 3)
+	t.Log("every link is on", verbs)
 
 	r, err := n.Load(t.Context(), testnet.LoadOptions{Kind: load.Payload, Rate: 4, Size: 2048, Duration: 8 * time.Second, Follow: -1})
 	require.NoError(t, err)
@@ -161,13 +169,22 @@ func TestNetworkOnSoftwareRoCE(t *testing.T) {
 	require.NoError(t, err)
 	require.NotZero(t, j.Blocks)
 	t.Log("a node joined:", *j)
-	onProvider(t, n, 0, 1, 2, 3, 4)
+	onProvider(t, n, verbs, 0, 1, 2, 3, 4)
 	height := finalAbove(t, n, j.Blocks, 0, 1, 2, 3, 4)
+
+	// The cable is pulled: everything goes on over tcp, and comes back.
+	setLink(t, "down")
+	onProvider(t, n, "tcp", 0, 1, 2, 3, 4)
+	height = finalAbove(t, n, height+1, 0, 1, 2, 3, 4)
+	t.Log("final without RDMA:", height)
+	setLink(t, "up")
+	onProvider(t, n, verbs, 0, 1, 2, 3, 4)
+	t.Log("every link is back on", verbs)
 
 	require.NoError(t, n.Kill(t.Context(), 3))
 	height = finalAbove(t, n, height+2, 0, 1, 2, 4)
 	t.Log("final without node 3:", height)
 	require.NoError(t, n.Restart(t.Context(), 3))
 	finalAbove(t, n, height, 0, 1, 2, 3, 4)
-	onProvider(t, n, 0, 1, 2, 3, 4)
+	onProvider(t, n, verbs, 0, 1, 2, 3, 4)
 }

@@ -7,7 +7,7 @@ type deque[T any] struct {
 	n    int
 }
 
-const dequeKeep = 64 // an empty ring larger than this is given back
+const dequeKeep = 256 // an empty ring larger than this is given back
 
 func (d *deque[T]) len() int { return d.n }
 

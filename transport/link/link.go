@@ -62,7 +62,8 @@ type Link struct {
 	pongToken uint64
 	unacked   int // bytes of lanes 1-3 received since the last acknowledgement of any kind
 	stats     transport.Stats
-	epoch     time.Time // ping tokens are times since
+	shown     transport.Stats // of its lanes, what the metrics know
+	epoch     time.Time       // ping tokens are times since
 }
 
 var _ transport.Link = (*Link)(nil)

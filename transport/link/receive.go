@@ -11,6 +11,13 @@ import (
 // an announced length alone costs little.
 const firstBuffer = 1 << 20
 
+const (
+	// smallMessage: a whole message up to this size is read at once, before its frame is checked against the lane.
+	smallMessage = 4 << 10
+	// heardEvery: one data frame in so many notes the time.
+	heardEvery = 8
+)
+
 // recvLane is the receiving side of a lane.
 type recvLane struct {
 	lane        transport.Lane
@@ -47,37 +54,46 @@ func (r *recvLane) creditDue() bool {
 	return r.freedBytes-r.toldBytes >= uint64(w.Bytes/4) || r.freedFrames-r.toldFrames >= uint64(w.Frames/4)
 }
 
-// prepare checks a data frame against the lane's state and gives the place for its payload. A frame that was received
-// before gets nil.
-func (r *recvLane) prepare(h *transport.Header) ([]byte, bool, error) {
+// check checks a data frame against the lane's state. again tells that it was received before.
+func (r *recvLane) check(h *transport.Header) (again bool, err error) {
 	d := int32(h.Sequence - uint32(r.received))
 	if d < 0 {
-		return nil, true, nil
+		return true, nil
 	}
 	if d > 0 {
-		return nil, false, fmt.Errorf("%w: lane %s jumps %d frames ahead of %d", transport.ErrProtocol, r.lane, d, r.received)
+		return false, fmt.Errorf("%w: lane %s jumps %d frames ahead of %d", transport.ErrProtocol, r.lane, d, r.received)
 	}
 	w := transport.LaneWindow(r.lane)
 	cost := uint64(transport.HeaderBytes + h.Length)
 	if r.received-r.freedFrames >= uint64(w.Frames) || r.receivedBytes-r.freedBytes+cost > uint64(w.Bytes) {
-		return nil, false, fmt.Errorf("%w: lane %s sends beyond its credit", transport.ErrProtocol, r.lane)
+		return false, fmt.Errorf("%w: lane %s sends beyond its credit", transport.ErrProtocol, r.lane)
 	}
 	begun := len(r.partial) > 0 // a slice that was announced and never arrived leaves an empty one
 	if (h.Flags&transport.FlagFirst != 0) == begun {
-		return nil, false, fmt.Errorf("%w: lane %s: slice flags %#x out of order", transport.ErrProtocol, r.lane, h.Flags)
+		return false, fmt.Errorf("%w: lane %s: slice flags %#x out of order", transport.ErrProtocol, r.lane, h.Flags)
 	}
-	n, total := int(h.Length), int(h.Total)
-	if !begun {
-		r.begin(h)
-	} else if h.Type != r.kind || total != r.total {
-		return nil, false, fmt.Errorf("%w: lane %s: slice of another message", transport.ErrProtocol, r.lane)
+	n, total, at := int(h.Length), int(h.Total), len(r.partial)
+	if begun && (h.Type != r.kind || total != r.total) {
+		return false, fmt.Errorf("%w: lane %s: slice of another message", transport.ErrProtocol, r.lane)
 	}
-	at := len(r.partial)
 	if at+n > total || (h.Flags&transport.FlagLast != 0) != (at+n == total) {
-		return nil, false, fmt.Errorf("%w: lane %s: slice ends at %d of %d with flags %#x", transport.ErrProtocol, r.lane, at+n, total, h.Flags)
+		return false, fmt.Errorf("%w: lane %s: slice ends at %d of %d with flags %#x", transport.ErrProtocol, r.lane, at+n, total, h.Flags)
 	}
+	return false, nil
+}
+
+// prepare checks a data frame and gives the place for its payload. A frame that was received before gets nil.
+func (r *recvLane) prepare(h *transport.Header) ([]byte, bool, error) {
+	again, err := r.check(h)
+	if again || err != nil {
+		return nil, again, err
+	}
+	if len(r.partial) == 0 {
+		r.begin(h)
+	}
+	n, at := int(h.Length), len(r.partial)
 	if at+n > cap(r.partial) {
-		grown := make([]byte, at, min(total, max(at+n, 4*cap(r.partial))))
+		grown := make([]byte, at, min(r.total, max(at+n, 4*cap(r.partial))))
 		copy(grown, r.partial)
 		r.partial = grown
 	}
@@ -124,6 +140,9 @@ func (l *Link) readFrame(p *pipe) bool {
 		}
 	}
 	if err != nil {
+		l.mu.Lock()
+		l.metrics.received(&l.stats, &l.shown)
+		l.mu.Unlock()
 		l.pipeFailed(p, err)
 		return false
 	}
@@ -131,6 +150,9 @@ func (l *Link) readFrame(p *pipe) bool {
 }
 
 func (l *Link) readData(p *pipe, h *transport.Header) error {
+	if h.Flags&(transport.FlagFirst|transport.FlagLast) == transport.FlagFirst|transport.FlagLast && h.Length <= smallMessage {
+		return l.readSmall(p, h)
+	}
 	l.mu.Lock()
 	if l.pipe != p {
 		l.mu.Unlock()
@@ -152,7 +174,38 @@ func (l *Link) readData(p *pipe, h *transport.Header) error {
 	if l.pipe != p {
 		return errReplaced
 	}
-	l.heard()
+	return l.taken(p, h, again)
+}
+
+// readSmall reads a whole small message before it looks at the link's state: one lock, not two.
+func (l *Link) readSmall(p *pipe, h *transport.Header) error {
+	payload := make([]byte, h.Length)
+	if err := p.readPayload(h, payload); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pipe != p {
+		return errReplaced
+	}
+	r := &l.in[h.Lane]
+	again, err := r.check(h)
+	if err != nil {
+		return err
+	}
+	if !again {
+		r.kind, r.total, r.partial = h.Type, len(payload), payload[:0]
+	}
+	return l.taken(p, h, again)
+}
+
+// taken counts a data frame that was read whole. The mutex is held.
+func (l *Link) taken(p *pipe, h *transport.Header, again bool) error {
+	l.stats.FramesReceived++
+	if l.stats.FramesReceived%heardEvery == 0 {
+		l.heard()
+		l.metrics.received(&l.stats, &l.shown)
+	}
 	if again {
 		l.stats.Duplicates++
 		l.metrics.duplicates.Inc()
@@ -170,10 +223,8 @@ func (l *Link) accept(p *pipe, h *transport.Header) {
 	r := &l.in[h.Lane]
 	m, complete := r.accept(h)
 	l.stats.Lanes[h.Lane].BytesReceived += uint64(h.Length)
-	l.metrics.receivedBytes[h.Lane].Add(float64(h.Length))
 	if complete {
 		l.stats.Lanes[h.Lane].MessagesReceived++
-		l.metrics.receivedMessages[h.Lane].Inc()
 	}
 	if complete && !l.closing {
 		r.unread.push(m)
@@ -192,10 +243,9 @@ func (l *Link) accept(p *pipe, h *transport.Header) {
 	}
 }
 
-func (l *Link) heard() {
-	l.stats.FramesReceived++
-	l.stats.LastReceived = time.Now()
-}
+// heard notes the time. Reading the clock costs as much as taking a small frame, so data frames do it now and then:
+// the peer's heartbeats are control frames, which always do.
+func (l *Link) heard() { l.stats.LastReceived = l.epoch.Add(time.Since(l.epoch)) }
 
 func (l *Link) readControl(p *pipe, h *transport.Header) error {
 	var buf [transport.MaxControlBytes]byte
@@ -222,7 +272,9 @@ func (l *Link) readControl(p *pipe, h *transport.Header) error {
 	if l.pipe != p {
 		return errReplaced
 	}
+	l.stats.FramesReceived++
 	l.heard()
+	l.metrics.received(&l.stats, &l.shown)
 	for i := range acks {
 		if err := l.acknowledged(transport.Lane(i), acks[i]); err != nil {
 			return err

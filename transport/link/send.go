@@ -127,10 +127,8 @@ func (l *Link) appendFrame(p *pipe, lane transport.Lane, batch []transport.Frame
 		last := s.cut(p.limits.SliceBytes)
 		n := len(s.frames.at(s.frames.len() - 1).payload)
 		l.stats.Lanes[lane].BytesSent += uint64(n)
-		l.metrics.sentBytes[lane].Add(float64(n))
 		if last {
 			l.stats.Lanes[lane].MessagesSent++
-			l.metrics.sentMessages[lane].Inc()
 		}
 		if full && s.hasRoom() {
 			signal(l.room[lane])
@@ -156,6 +154,12 @@ func (l *Link) appendFrame(p *pipe, lane transport.Lane, batch []transport.Frame
 // nextBatch collects what the pipe is to carry next: control frames, lane 0 up to its bound, then one slice and
 // BurstBytes of the others at most.
 func (l *Link) nextBatch(p *pipe, batch []transport.Frame) []transport.Frame {
+	batch = l.collect(p, batch)
+	l.metrics.sent(&l.stats, &l.shown)
+	return batch
+}
+
+func (l *Link) collect(p *pipe, batch []transport.Frame) []transport.Frame {
 	batch = l.appendControl(batch)
 	for size := 0; size < transport.ConsensusBatchBytes; {
 		cost := l.canSend(p, transport.LaneConsensus)

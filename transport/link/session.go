@@ -14,9 +14,12 @@ import (
 	"github.com/bornode/bornode/transport"
 )
 
-// spareReturns is how often a peer may bring the link back to the connection beyond the upgrades that this side tried:
-// its attempt may fail before ours begins.
-const spareReturns = 8
+// spareReturns is how often a peer may bring the link back to the connection beyond the upgrades that this side tried,
+// and once more each returnRefill: its attempt may fail before ours begins.
+const (
+	spareReturns = 8
+	returnRefill = time.Minute
+)
 
 // noOffer is the reason shown until an upgrader says more.
 const noOffer = "the peer offers nothing faster"
@@ -51,6 +54,7 @@ type session struct {
 	holding   bool                      // the dialler waits for this session
 	upgrades  int                       // attempts of this side's upgrader
 	returns   int                       // base pipes after the first
+	began     time.Time
 	ended     bool
 }
 
@@ -181,13 +185,13 @@ func (p *Peers) hold(s *session, n int) {
 	}
 }
 
-// awaits tells whether the session's link lasts, has no pipe, and is not being put on one by another connection.
+// awaits tells whether the link is the session's to bring back: it lasts, and no other connection sets a pipe up.
 func (p *Peers) awaits(s *session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := s.entry
 	other := func(pr transport.Provider) bool { w, ok := pr.(*sessionPipe); return !ok || w.session != s }
-	return e.holder == s && e.link != nil && !slices.ContainsFunc(e.pending, other) && !e.link.up()
+	return e.holder == s && e.link != nil && !slices.ContainsFunc(e.pending, other)
 }
 
 // attach puts the link on a pipe of the session. Only the connection's first pipe may begin a link; every other one
@@ -341,7 +345,7 @@ func (s *session) accept() {
 		}
 		s.mu.Lock()
 		s.returns++
-		tooMany := s.upgrader == nil || s.returns > s.upgrades+spareReturns
+		tooMany := s.upgrader == nil || s.returns > s.upgrades+spareReturns+int(time.Since(s.began)/returnRefill)
 		s.mu.Unlock()
 		if tooMany {
 			s.log.Warn("peer opens pipes without cause, connection closed")
@@ -370,7 +374,7 @@ func (s *session) upgrade() {
 	local, remote := s.conn.Addrs()
 	err = s.upgrader.Run(s.ctx, Session{
 		Peer: s.peer, Leads: s.leads, Local: local, Remote: remote, Control: control,
-		Attach: s.attachFast, Reason: s.reason, IdleTimeout: s.peers.cfg.IdleTimeout,
+		Attach: s.attachFast, Reason: s.reason, IdleTimeout: s.peers.cfg.IdleTimeout, Heartbeat: s.peers.cfg.Heartbeat,
 	})
 	switch {
 	case err == nil || s.ctx.Err() != nil || s.over():

@@ -49,4 +49,6 @@ type Session struct {
 	// IdleTimeout is the longest silence of a connection. While a pipe of the upgrader carries the link only the
 	// upgrader speaks on the connection, so it watches over that.
 	IdleTimeout time.Duration
+	// Heartbeat is how often the link says that it lives.
+	Heartbeat time.Duration
 }

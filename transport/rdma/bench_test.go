@@ -160,3 +160,17 @@ func BenchmarkHop(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLinkSpin is the link's round trip on an idle link, by how long readers spin.
+func BenchmarkLinkSpin(b *testing.B) {
+	for _, spin := range []time.Duration{0, 5 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond, 100 * time.Microsecond} {
+		b.Run(spin.String(), func(b *testing.B) {
+			cfg := DefaultConfig()
+			cfg.Spin = spin
+			h := harness(cfg, 0, func(testing.TB) func(testing.TB, string) fabric.Device {
+				return func(t testing.TB, _ string) fabric.Device { return openSHM(t) }
+			})
+			conformance.Benchmark(b, h)
+		})
+	}
+}

@@ -18,7 +18,7 @@ type Config struct {
 	PoolBytes        int64         `mapstructure:"pool_bytes" comment:"Registered memory of one device at most: rings, their mirrors, landing buffers."`
 	WindowBytes      int64         `mapstructure:"window_bytes" comment:"Registered memory, beside the pool, that holds what peers read of this node's history by RDMA READ; made when the first one does. 0: none, they ask by messages. Shared memory needs none."`
 	LinkBytesPerSec  int64         `mapstructure:"link_bytes_per_sec" comment:"What the network carries, in bytes a second. Rings of new channels shrink as the device comes near it."`
-	Spin             time.Duration `mapstructure:"spin" comment:"How long a reader polls for the next frame before it sleeps; 0: never."`
+	Spin             time.Duration `mapstructure:"spin" comment:"How long a reader polls for the next frame before it sleeps; 0: never. It shrinks by itself where that does not pay. Shorter than a round trip with sleeping readers (30us) it never helps them to stay awake."`
 
 	RNRRetry bool `mapstructure:"rnr_retry" comment:"Let the hardware wait when the receive queue is empty. Credits keep that from ever happening, but for a peer that floods this node: without it the flood breaks the queue pairs of others."`
 
@@ -38,7 +38,7 @@ func DefaultConfig() Config {
 		PoolBytes:        1 << 30,
 		WindowBytes:      64 << 20,
 		LinkBytesPerSec:  12_500_000_000,
-		Spin:             20 * time.Microsecond,
+		Spin:             50 * time.Microsecond,
 		RNRRetry:         true,
 	}
 }

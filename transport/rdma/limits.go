@@ -87,7 +87,7 @@ const (
 	// other polls. See doc.go.
 	guardTick = time.Millisecond
 	// eagerPolls come before a waiting reader counts as one that spins.
-	eagerPolls = 2
+	eagerPolls = 8
 	// spinCheck is how many polls go between looks at the clock, each with a chance for other goroutines to run.
 	spinCheck = 64
 	// eventPatience is when an event of the completion queue counts as lost.

@@ -29,6 +29,7 @@ type poller struct {
 	active   atomic.Bool  // somebody found something by polling lately
 	guarded  atomic.Bool  // guard will tick
 	guard    *time.Timer
+	most     int32      // goroutines that spin at once
 	ticking  sync.Mutex // held by the guard
 	stopped  bool       // guarded by ticking
 	wakeups  atomic.Uint64
@@ -37,16 +38,16 @@ type poller struct {
 	dead     atomic.Bool   // the queue does not work any more
 	full     atomic.Bool   // a post was refused: the guard lets blocked channels try again
 
-	mu      sync.Mutex // a system call under it is polling and arming themselves only
-	comps   [pollBatch]fabric.Completion
-	entries []fabric.RecvWR // all, by index
-	idle    []fabric.RecvWR // used and not yet posted again
-	stamps  []uint64        // by index: when it was posted, in posts; 0: it is idle
-	posts   uint64          // of receive entries
-	doubt   int             // receive entries that may be lost: closed queue pairs may have swallowed them
-	quiet   bool            // armed, and then found empty
-	missed  missed
-	stats   struct{ polls, completions, arms, rescued, stale, low, lost uint64 }
+	mu     sync.Mutex // a system call under it is polling and arming themselves only
+	comps  [pollBatch]fabric.Completion
+	idle   []uint32                   // receive entries, by index, used and not yet posted again
+	again  [repostBatch]fabric.RecvWR // being posted
+	stamps []uint64                   // by index: when it was posted, in posts; 0: it is idle
+	posts  uint64                     // of receive entries
+	doubt  int                        // receive entries that may be lost: closed queue pairs may have swallowed them
+	quiet  bool                       // armed, and then found empty
+	missed missed
+	stats  struct{ polls, completions, arms, rescued, stale, low, lost uint64 }
 }
 
 // init posts the receive entries and arms the queue.
@@ -58,22 +59,18 @@ func (p *poller) init(d *Device) error {
 		return err
 	}
 	p.block = block
-	mem := block.bytes()
-	p.entries = make([]fabric.RecvWR, n)
-	for i := range p.entries {
-		p.entries[i] = fabric.RecvWR{
-			ID: recvID | uint64(i), Key: block.key(),
-			Local: mem[i*fabric.MaxSendBytes : (i+1)*fabric.MaxSendBytes],
-		}
-	}
 	p.stamps = make([]uint64, n)
-	p.idle = append(make([]fabric.RecvWR, 0, n+pollBatch), p.entries...)
+	p.idle = make([]uint32, n, n+pollBatch)
+	for i := range p.idle {
+		p.idle[i] = uint32(i)
+	}
 	if err := p.repost(); err != nil {
 		return err
 	}
 	if err := d.srq.ArmLimit(lowEntries); err != nil && !errors.Is(err, fabric.ErrUnsupported) {
 		return err
 	}
+	p.most = int32(max(1, runtime.GOMAXPROCS(0)/2))
 	p.guard = time.AfterFunc(time.Hour, p.tick)
 	p.guard.Stop()
 	p.armed.Store(true)
@@ -90,16 +87,42 @@ func (p *poller) close() {
 	p.block.close()
 }
 
+// entry makes the receive entry with an index.
+func (p *poller) entry(i uint32) fabric.RecvWR {
+	return fabric.RecvWR{ID: recvID | uint64(i), Local: p.buffer(i), Key: p.block.key()}
+}
+
+func (p *poller) buffer(i uint32) []byte {
+	return p.block.bytes()[int(i)*fabric.MaxSendBytes:][:fabric.MaxSendBytes:fabric.MaxSendBytes]
+}
+
+// post posts receive entries and returns how many were taken. mu is held.
+func (p *poller) post(list []uint32) (int, error) {
+	for done := 0; ; {
+		n := min(len(list)-done, len(p.again))
+		if n == 0 {
+			return done, nil
+		}
+		for i, x := range list[done : done+n] {
+			p.again[i] = p.entry(x)
+		}
+		took, err := p.d.srq.Post(p.again[:n])
+		for _, x := range list[done : done+took] {
+			p.posts++
+			p.stamps[x] = p.posts
+		}
+		if done += took; err != nil {
+			return done, err
+		}
+	}
+}
+
 // repost gives used receive entries back to the queue. mu is held.
 func (p *poller) repost() error {
 	if len(p.idle) == 0 {
 		return nil
 	}
-	n, err := p.d.srq.Post(p.idle)
-	for i := range p.idle[:n] {
-		p.posts++
-		p.stamps[uint32(p.idle[i].ID)] = p.posts
-	}
+	n, err := p.post(p.idle)
 	p.idle = p.idle[:copy(p.idle, p.idle[n:])]
 	if errors.Is(err, fabric.ErrFull) {
 		return nil // the rest goes with the next
@@ -111,7 +134,7 @@ func (p *poller) repost() error {
 func (p *poller) doubtful(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.doubt = min(p.doubt+n, len(p.entries))
+	p.doubt = min(p.doubt+n, len(p.stamps))
 }
 
 // refill makes good for receive entries that closed queue pairs swallowed: some hardware drops their completions, and
@@ -128,27 +151,19 @@ func (p *poller) refill() {
 	}
 	stamps := slices.Clone(p.stamps)
 	p.mu.Unlock()
-	var out []int
+	var out []uint32
 	for i, stamp := range stamps {
 		if stamp > 0 {
-			out = append(out, i)
+			out = append(out, uint32(i))
 		}
 	}
-	slices.SortFunc(out, func(a, b int) int { return cmp.Compare(stamps[a], stamps[b]) })
-	again := make([]fabric.RecvWR, 0, n)
-	for _, i := range out[:min(n, len(out))] {
-		again = append(again, p.entries[i])
-	}
+	slices.SortFunc(out, func(a, b uint32) int { return cmp.Compare(stamps[a], stamps[b]) })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.repost(); err != nil {
 		return // the next poll meets it too
 	}
-	took, _ := p.d.srq.Post(again) // full, as a rule
-	for i := range again[:took] {
-		p.posts++
-		p.stamps[uint32(again[i].ID)] = p.posts
-	}
+	took, _ := p.post(out[:min(n, len(out))]) // full, as a rule
 	p.stats.lost += uint64(took)
 }
 
@@ -195,8 +210,10 @@ func (p *poller) dispatch(n int, err error) (woke bool) {
 		var sent []byte
 		if done.ID&recvID != 0 {
 			i := uint32(done.ID)
-			sent = p.entries[i].Local
-			p.idle = append(p.idle, p.entries[i])
+			if done.Op == fabric.OpRecv {
+				sent = p.buffer(i)
+			}
+			p.idle = append(p.idle, i)
 			p.stamps[i] = 0
 		}
 		c := table[done.QP]
@@ -329,7 +346,7 @@ func (p *poller) run() {
 // because entries were lost.
 func (p *poller) low() {
 	if found, _ := p.drain(); found == 0 {
-		p.doubtful(len(p.entries))
+		p.doubtful(len(p.stamps))
 	}
 	p.refill()
 	p.mu.Lock()
@@ -369,21 +386,20 @@ func (p *poller) await(w *waiter, ready func() bool) {
 			return
 		}
 	}
-	p.spinners.Add(1)
 	start := time.Now()
-	for i := 1; ; i++ {
-		p.poll()
-		if ready() {
-			w.spin = p.d.cfg.Spin
-			p.spinners.Add(-1)
-			p.found()
-			return
-		}
-		if i%spinCheck == 0 {
-			if time.Since(start) >= w.spin {
-				break
+	for alone := p.spinners.Add(1) <= p.most; alone; { // one polls for all: more would only take processors from others
+		runtime.Gosched() // at once, too: whoever the last frame woke is next on this processor
+		for range spinCheck {
+			p.poll()
+			if ready() {
+				w.spin = p.d.cfg.Spin
+				p.spinners.Add(-1)
+				p.found()
+				return
 			}
-			runtime.Gosched()
+		}
+		if time.Since(start) >= w.spin {
+			break
 		}
 	}
 	w.parked.Store(true)

@@ -214,7 +214,7 @@ func TestLoadedRing(t *testing.T) {
 func TestChooseSizes(t *testing.T) {
 	cfg := DefaultConfig()
 	rxe := fabric.Caps{MaxSend: 1 << 14, MaxRecv: 1 << 15, MaxCQ: 1<<15 - 1, Reads: true}
-	nic := fabric.Caps{MaxSend: 1 << 15, MaxRecv: 1 << 15, MaxCQ: 1 << 22, Reads: true}
+	nic := fabric.Caps{MaxSend: 1 << 15, MaxRecv: 1 << 15, MaxCQ: 1 << 22, Reads: true, MaxReads: 16}
 	tiny := fabric.Caps{MaxSend: 128, MaxRecv: 128, MaxCQ: 1000}
 	for name, caps := range map[string]fabric.Caps{"rxe": rxe, "nic": nic, "tiny": tiny} {
 		s, err := chooseSizes(&cfg, &caps)
@@ -226,12 +226,12 @@ func TestChooseSizes(t *testing.T) {
 		require.GreaterOrEqual(t, s.send, minSendDepth)
 		require.GreaterOrEqual(t, s.entries, MinEntries)
 		// The two promises: no missing receive entry, no overrun.
-		require.GreaterOrEqual(t, s.receive, s.channels*(s.entries+reservedEntries)+repostBatch)
+		require.GreaterOrEqual(t, s.receive, s.channels*(s.entries+s.reserved)+repostBatch)
 		require.GreaterOrEqual(t, s.cq, s.receive+s.channels*(s.send+s.reads))
 	}
 	s, err := chooseSizes(&cfg, &nic)
 	require.NoError(t, err)
-	require.Equal(t, sizes{channels: 256, entries: 64, send: 256, reads: windowReads, receive: 256*67 + repostBatch, cq: 2*(256*67+repostBatch) + 256*(256+windowReads)}, s)
+	require.Equal(t, sizes{channels: 256, entries: 64, send: 256, reads: 16, batch: 12, reserved: 5, receive: 256*69 + 64, cq: 2*(256*69+64) + 256*(256+16)}, s)
 	s, err = chooseSizes(&cfg, &rxe)
 	require.NoError(t, err)
 	require.Less(t, s.channels, 256)

@@ -12,7 +12,11 @@ import (
 func (r *run) handle(m *message) error {
 	first := r.heard.IsZero()
 	r.heard = time.Now()
-	if !r.budget.take(r.heard) {
+	budget := &r.budget
+	if m.kind == kindKeepalive {
+		budget = &r.beats
+	}
+	if !budget.take(r.heard) {
 		return fmt.Errorf("%w: too many control messages", transport.ErrProtocol)
 	}
 	if err := r.allowed(m, first); err != nil {

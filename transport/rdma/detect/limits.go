@@ -20,6 +20,8 @@ const (
 	// with the same settings ever does.
 	burstMessages  = 256
 	refillMessages = 64
+	// keepaliveRefill is how often a keep-alive more is allowed, whatever the peer's settings.
+	keepaliveRefill = 5 * time.Millisecond
 	// queuedMessages is what is decoded ahead of the loop that handles it.
 	queuedMessages = 8
 	// proposalPause is the part of Config.RetryMin that must lie between two proposals of a peer that cost a channel.

@@ -52,6 +52,7 @@ type run struct {
 	theirs []offer
 	heard  time.Time // of the last message; zero: none yet
 	alive  time.Time // of the last keep-alive sent
+	beats  budget    // of keep-alives, which follow the peer's settings
 	away   [][]byte  // rendezvous of theirs that were tried in vain
 	budget budget
 
@@ -87,7 +88,7 @@ func (u *Upgrader) Run(ctx context.Context, s link.Session) error {
 	r := &run{
 		u: u, s: s, ctx: ctx, log: u.log.With(zap.String("peer", string(s.Peer))),
 		messages: make(chan *message, queuedMessages), broken: make(chan error, 1), results: make(chan result),
-		timer: time.NewTimer(time.Hour), cancel: func() {}, budget: newBudget(u.cfg.RetryMin),
+		timer: time.NewTimer(time.Hour), cancel: func() {}, budget: newBudget(u.cfg.RetryMin / refillMessages), beats: newBudget(keepaliveRefill),
 	}
 	defer r.timer.Stop()
 	stop := context.AfterFunc(ctx, func() { _ = s.Control.Close() }) // wakes reader and writer
@@ -398,9 +399,13 @@ func (r *run) keepAlive() error {
 	return r.send(&message{kind: kindKeepalive})
 }
 
-// beat is the time to the next keep-alive. The leader's comes first, and the follower answers it.
+// beat is the time to the next keep-alive. The leader's comes first, and the follower answers it. It is the link's
+// heartbeat: idle time-outs may differ from node to node.
 func (r *run) beat() time.Duration {
 	beat := r.s.IdleTimeout / keepalives
+	if r.s.Heartbeat > 0 {
+		beat = min(beat, r.s.Heartbeat)
+	}
 	if !r.s.Leads {
 		beat += beat / 4
 	}
@@ -490,8 +495,8 @@ type budget struct {
 	every time.Duration // one more
 }
 
-func newBudget(retry time.Duration) budget {
-	return budget{left: burstMessages, at: time.Now(), every: max(retry/refillMessages, 1)}
+func newBudget(every time.Duration) budget {
+	return budget{left: burstMessages, at: time.Now(), every: max(every, 1)}
 }
 
 // take counts a message; false if it is one too many.

@@ -52,6 +52,43 @@ func BenchmarkIdlePoll(b *testing.B) {
 	}
 }
 
+// BenchmarkPeers is one message, posted and polled, by number of peers: to each in turn, and to one while the others
+// are idle.
+func BenchmarkPeers(b *testing.B) {
+	for _, n := range []int{1, 8, 64} {
+		for _, all := range []bool{true, false} {
+			name := fmt.Sprintf("%d/all", n)
+			if !all {
+				name = fmt.Sprintf("%d/one", n)
+			}
+			b.Run(name, func(b *testing.B) {
+				x, y := fan(b, n)
+				out := make([]fabric.Completion, 64)
+				wr := []fabric.SendWR{{Op: fabric.OpWriteImm, Signaled: true}}
+				k := 0
+				b.ReportAllocs()
+				for b.Loop() {
+					from := x[0]
+					if all {
+						k++
+						from = x[k%n]
+					}
+					if _, err := from.qp.Post(wr); err != nil {
+						b.Fatal(err)
+					}
+					if k%16 == 0 {
+						for m := 1; m > 0; {
+							m, _ = y.cq.Poll(out)
+							y.again(out[:m])
+						}
+						x[0].cq.Poll(out)
+					}
+				}
+			})
+		}
+	}
+}
+
 // fan connects n queue pairs of one device with n of another, each side on one set of queues.
 func fan(t testing.TB, n int) (a []*end, b *end) {
 	cfg := fabric.QPConfig{SendDepth: 64}

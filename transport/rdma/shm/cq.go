@@ -17,8 +17,8 @@ type CQ struct {
 	dev   *Device
 	line  int
 	armed *atomic.Uint32 // status word: 0, or the number of the Arm that nothing has answered yet
-	epoch atomic.Uint32  // number of the last Arm
-	event chan struct{}  // capacity 1: an armed queue had a completion
+	epoch atomic.Uint32  // number of the last Arm, never 0 after one
+	event chan uint32    // capacity 1: an armed queue had a completion, in this epoch or later
 	done  chan struct{}
 
 	waiting atomic.Int32 // queue pairs with deferred completions
@@ -30,6 +30,8 @@ type CQ struct {
 	wakes  []*QP
 	broken []breakage
 	closed bool
+
+	_ [cacheLine]byte // the rest is written by posting goroutines
 
 	localMu sync.Mutex
 	local   []localCompletion // ring
@@ -67,7 +69,7 @@ func newCQ(d *Device, depth int) (*CQ, error) {
 	}
 	return &CQ{
 		dev: d, line: line, armed: armed,
-		event: make(chan struct{}, 1), done: make(chan struct{}),
+		event: make(chan uint32, 1), done: make(chan struct{}),
 		local: make([]localCompletion, depth),
 	}, nil
 }
@@ -218,27 +220,28 @@ func (c *CQ) Arm() error {
 	return nil
 }
 
-// Wait implements fabric.CQ.
+// Wait implements fabric.CQ. It disarms the queue, so that nobody signals a queue that is awake, unless it was armed
+// again since the event.
 func (c *CQ) Wait() error {
-	e := c.epoch.Load()
+	var e uint32
 	select {
 	case <-c.done:
 		return fabric.ErrClosed
-	case <-c.event:
+	case e = <-c.event:
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed { // the status word may be gone
 		return fabric.ErrClosed
 	}
-	c.armed.CompareAndSwap(e, 0) // awake: nobody needs to signal
+	c.armed.CompareAndSwap(e, 0)
 	return nil
 }
 
 // kick ends Wait.
 func (c *CQ) kick() {
 	select {
-	case c.event <- struct{}{}:
+	case c.event <- c.epoch.Load():
 	default:
 	}
 }
@@ -301,6 +304,6 @@ func (c *CQ) Close() error {
 
 // follow points the end at the ring's next slot.
 func (e *rxEnd) follow(r *rxRing) {
-	e.word, e.lap = &r.slots[r.pos&r.mask].word, r.lap(r.pos)
+	e.word, e.lap = &r.slots[r.pos&r.mask], r.lap(r.pos)
 	e.gone = r.pos >= r.end
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // events queues what happens for the reader of Device.Events, who may be slow: limit events always (a receive queue has
-// at most one for each ArmLimit), others up to a bound.
+// at most one for each ArmLimit), and the end of a queue pair, which has one; others up to a bound.
 type events struct {
 	out  chan fabric.Event
 	wake chan struct{}
@@ -25,7 +25,7 @@ func newEvents() *events {
 
 func (e *events) put(ev fabric.Event) {
 	e.mu.Lock()
-	if ev.Kind == fabric.EventSRQLimit || len(e.queue) < maxEvents {
+	if ev.Kind == fabric.EventSRQLimit || ev.Kind == fabric.EventQPFatal || len(e.queue) < maxEvents {
 		e.queue = append(e.queue, ev)
 	}
 	e.mu.Unlock()

@@ -5,6 +5,7 @@ package shm
 import (
 	"encoding/binary"
 	"math"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,8 +69,8 @@ func FuzzControl(f *testing.F) {
 // FuzzRing: whatever a peer writes into a completion ring, a Poll gives completions that are within bounds, or breaks
 // the queue pair.
 func FuzzRing(f *testing.F) {
-	f.Add([]byte{1, 2, 2, 0, 0, 0, 0, 0})
-	f.Add([]byte{1, 3, 0, 1, 0, 0, 1, 3, 255, 255, 255, 255})
+	f.Add([]byte{1, 2, 1, 0, 4, 0, 0, 1, 3, 1, 0, 1, 0, 0})
+	f.Add([]byte{1, 3, 3, 0, 1, 0, 0, 1, 3, 1, 255, 255, 255, 255})
 	dev, err := Open(DefaultConfig(), nil)
 	require.NoError(f, err)
 	f.Cleanup(func() { dev.Close() })
@@ -81,12 +82,12 @@ func FuzzRing(f *testing.F) {
 		defer tx.mem.close()
 		e.qp.rx = rxRing{ring: tx.ring, end: math.MaxUint64}
 		e.qp.exposed.Store(4096)
+		e.qp.peerArmed = new(atomic.Uint32)
 		require.NoError(t, e.cq.add(e.qp))
-		for i := 0; len(b) >= 6; i++ { // lap, opcode, bytes
-			s := &tx.slots[i%minRingDepth]
-			s.bytes = binary.LittleEndian.Uint32(b[2:])
-			s.word.Store(uint64(b[0]) | uint64(b[1])<<16 | uint64(i)<<32)
-			b = b[6:]
+		for i := 0; len(b) >= 7; i++ { // lap, opcode, flags, bytes
+			tx.sizes[i%minRingDepth].Store(binary.LittleEndian.Uint32(b[3:]))
+			tx.slots[i%minRingDepth].Store(uint64(b[0]) | uint64(b[1])<<16 | uint64(b[2])<<24 | uint64(i)<<32)
+			b = b[7:]
 		}
 		out := make([]fabric.Completion, 16)
 		total := 0

@@ -17,6 +17,9 @@ const (
 	// MaxInlineBytes is the largest Inline request.
 	MaxInlineBytes = 1024
 
+	// cacheLine keeps what different goroutines write apart.
+	cacheLine = 64
+
 	minRingDepth = 256              // slots; also the range of the position a ring starts at
 	maxRingDepth = 2 * MaxSendDepth // slots
 	// takeBurst is what one queue pair gives to one Poll, so that a busy peer does not keep others waiting.

@@ -59,8 +59,8 @@ func (q *QP) handle(c control, files []int) error {
 	switch c.kind {
 	case msgWake:
 		q.dev.counters.wakes.Add(1)
-		if q.wakes++; q.wakes > q.cq.epoch.Load()-q.arms+wakeSlack {
-			return fmt.Errorf("%w: %d wake-ups, more than asked for", fabric.ErrPeer, q.wakes)
+		if !q.wanted() {
+			return fmt.Errorf("%w: more wake-ups than asked for", fabric.ErrPeer)
 		}
 		q.cq.kick()
 		return nil
@@ -72,6 +72,18 @@ func (q *QP) handle(c control, files []int) error {
 		return q.askedFor(c)
 	}
 	return q.answered(c, files)
+}
+
+// wanted tells whether a wake-up was asked for: there is one for each arming, and wakeSlack more.
+func (q *QP) wanted() bool {
+	now := q.cq.epoch.Load()
+	q.wakes += uint64(now - q.arms)
+	q.arms = now
+	if q.wakes == 0 {
+		return false
+	}
+	q.wakes--
+	return true
 }
 
 func (q *QP) acked(key uint32) error {
@@ -86,35 +98,58 @@ func (q *QP) acked(key uint32) error {
 	return nil
 }
 
-// askedFor starts to answer the peer's OpenArea. A peer asks for one at a time.
+// askedFor starts to answer the peer's OpenArea. A peer asks for one at a time: the next may come before the worker is
+// done with the last, which the peer has already, and waits for it then. So a peer that never reads what it asked for
+// holds one worker and one file.
 func (q *QP) askedFor(c control) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.serving {
+	switch {
+	case !q.serving:
+		q.serving = true
+		q.workers.Go(func() { q.serve(c) })
+	case q.handing && q.ask == nil:
+		q.ask = &c
+	default:
 		return fmt.Errorf("%w: asked for an area before the last one was answered", fabric.ErrPeer)
 	}
-	q.serving = true
-	q.workers.Go(func() { q.serve(c.id, c.value) })
 	return nil
 }
 
-// serve opens an area and hands its descriptor over. It is a goroutine of its own, so that a slow disk does not keep
+// serve opens areas and hands their descriptors over. It is a goroutine of its own, so that a slow disk does not keep
 // wake-ups waiting.
-func (q *QP) serve(id, area uint32) {
-	f, code := q.dev.openArea(area)
+func (q *QP) serve(c control) {
+	for {
+		if err := q.handOver(c); err != nil {
+			q.fail(fmt.Errorf("%w: hand over an area: %w", fabric.ErrBroken, err), fabric.StatusRetryExceeded)
+		}
+		q.mu.Lock()
+		next := q.ask
+		q.ask, q.handing = nil, false
+		q.serving = next != nil && q.state.Load() == stateReady
+		more := q.serving
+		q.mu.Unlock()
+		if !more {
+			return
+		}
+		c = *next
+	}
+}
+
+// handOver answers one request.
+func (q *QP) handOver(c control) error {
+	f, code := q.dev.openArea(c.value)
+	var files []*os.File
 	if f != nil {
 		defer f.Close()
+		if code == ansOK {
+			files = append(files, f)
+		}
 	}
 	q.mu.Lock()
-	q.serving = false
+	q.handing = true
 	q.mu.Unlock()
-	var files []*os.File
-	if code == ansOK {
-		files = append(files, f)
-	}
-	if err := q.conn.send(control{kind: msgAreaFile, id: id, code: code}.append(nil), files...); err != nil {
-		q.fail(fmt.Errorf("%w: hand over an area: %w", fabric.ErrBroken, err), fabric.StatusRetryExceeded)
-	}
+	return q.conn.send(control{kind: msgAreaFile, id: c.id, code: code}.append(nil), files...)
 }
 
 // openArea asks the source for the file of an area and checks that nothing but reading is possible with it.
@@ -243,8 +278,7 @@ func (a areaAnswer) file(area uint32) (fabric.File, error) {
 	return os.NewFile(uintptr(a.fd), fmt.Sprintf("area %d", area)), nil
 }
 
-// checkFile verifies that reading a peer's file cannot hang: it is regular, and its file system is not one that
-// another process or host answers for.
+// checkFile verifies that reading a peer's file cannot hang: it is regular, and on a file system of this host's kernel.
 func checkFile(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -257,10 +291,17 @@ func checkFile(fd int) error {
 	if err := unix.Fstatfs(fd, &at); err != nil {
 		return fmt.Errorf("%w: area: %v", fabric.ErrPeer, err)
 	}
-	switch int64(at.Type) {
-	case unix.FUSE_SUPER_MAGIC, unix.NFS_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC,
-		unix.V9FS_MAGIC, unix.CEPH_SUPER_MAGIC, unix.CODA_SUPER_MAGIC, unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC:
-		return fmt.Errorf("%w: area on a file system of kind %#x", fabric.ErrUnsupported, at.Type)
+	switch uint32(at.Type) { //nolint:gosec // magic numbers have 32 bits
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC,
+		unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, hugetlbMagic, zfsMagic, bcachefsMagic:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: area on a file system of kind %#x", fabric.ErrUnsupported, at.Type)
 }
+
+// File systems that package unix does not name.
+const (
+	hugetlbMagic  = 0x958458f6
+	zfsMagic      = 0x2fc12fc1
+	bcachefsMagic = 0xca451a4e
+)

@@ -98,7 +98,7 @@ func (q *QP) do(wr *fabric.SendWR) (wait bool, st fabric.Status, cause error) {
 		}
 		wait = short || flying >= q.room
 	}
-	q.tx.put(wr.Op, wr.Imm, uint32(len(wr.Local)), payload)
+	q.tx.put(wr.Op, wr.Imm, uint32(len(wr.Local)), payload, wait || q.pending.n != 0)
 	return wait, fabric.StatusOK, nil
 }
 
@@ -126,10 +126,10 @@ func (q *QP) move(wr *fabric.SendWR) ([]byte, fabric.Status, error) {
 	return nil, fabric.StatusOK, nil
 }
 
-// await queues a completion until the receiver is far enough, and asks it to say so.
+// await queues a completion until the receiver is far enough. The last slot before it was put with a flag that asks the
+// receiver to say so: that of a request which waits, and of each after it while something waits, is.
 func (q *QP) await(p pendingSend) {
 	if q.pending.n == 0 {
-		q.tx.ack.Store(1)
 		q.deferred.Store(true)
 		q.cq.waiting.Add(1)
 	}
@@ -139,7 +139,6 @@ func (q *QP) await(p pendingSend) {
 // settled is called when nothing is pending any more.
 func (q *QP) settled() {
 	if q.deferred.Swap(false) {
-		q.tx.ack.Store(0)
 		q.cq.waiting.Add(-1)
 	}
 }

@@ -25,39 +25,45 @@ const (
 
 // QP is a queue pair.
 type QP struct {
-	dev      *Device
-	cq       *CQ
-	srq      *SRQ
-	num      uint32
-	info     info
-	depth    int
-	room     uint64 // slots in flight up to which a completion need not wait for the receiver
-	rnrRetry bool
+	dev    *Device
+	cq     *CQ
+	srq    *SRQ
+	num    uint32
+	info   info
+	offers chan offer    // the peer's dial, once its token was found good
+	done   chan struct{} // closed when broken
+	turn   chan struct{} // held by an OpenArea until the peer answered it
 
-	state  atomic.Int32
-	offers chan offer // the peer's dial, once its token was found good
+	workers sync.WaitGroup
 
 	// The send half, guarded by send. What the peer shares is mapped by Connect and unmapped by Close.
+	_         [cacheLine]byte
 	send      sync.Mutex
-	tx        txRing
+	state     atomic.Int32
+	depth     int
+	room      uint64 // slots in flight up to which a completion need not wait for the receiver
 	posted    uint64
 	freedSeen uint64
-	pending   sendQueue
-	flushed   bool
-	deferred  atomic.Bool   // pending is not empty and waits for the receiver
-	freed     atomic.Uint64 // requests before this one have left the send queue: their completion was polled
+	tx        txRing
 	peerArmed *atomic.Uint32
 	peerFree  *atomic.Uint32
 	signalled atomic.Uint32 // the peer's armed epoch that we answered last
-	status    *mapping      // of the peer
+	rnrRetry  bool
+	flushed   bool
+	deferred  atomic.Bool // pending is not empty and waits for the receiver
+	pending   sendQueue
+	status    *mapping // of the peer
 
-	rx rxRing // the receiving half, guarded by the mutex of cq
-
-	theirs  [fabric.MaxExposed]atomic.Pointer[peerRegion]
+	// The receiving half, guarded by the mutex of cq.
+	_       [cacheLine]byte
+	rx      rxRing
 	exposed atomic.Uint32 // bytes of the largest region the peer may write
+	freed   atomic.Uint64 // requests before this one have left the send queue: their completion was polled
 
-	arms  uint32 // the queue's epoch at Connect
-	wakes uint32 // received; of the reading goroutine
+	_      [cacheLine]byte
+	theirs [fabric.MaxExposed]atomic.Pointer[peerRegion]
+	arms   uint32 // the queue's epoch at the last wake-up; of the reading goroutine, as wakes
+	wakes  uint64 // the peer may still send
 
 	mu      sync.Mutex // guards the rest
 	conn    *socket
@@ -69,12 +75,10 @@ type QP struct {
 	asking  bool                     // it is under way: the peer has not answered
 	answer  chan areaAnswer          // who waits for the answer; nil: gave up
 	serving bool                     // the peer's OpenArea is being answered
+	handing bool                     // the answer is on its way
+	ask     *control                 // the next one; nil: none
 	err     error
 	closed  bool
-
-	done    chan struct{} // closed when broken
-	workers sync.WaitGroup
-	turn    chan struct{} // held by an OpenArea until the peer answered it
 }
 
 type peerRegion struct {
@@ -160,7 +164,7 @@ func (q *QP) begin(cancel context.CancelFunc) error {
 
 // start lets requests and completions through.
 func (q *QP) start() error {
-	q.arms = q.cq.epoch.Load()
+	q.arms, q.wakes = q.cq.epoch.Load(), wakeSlack
 	if err := q.cq.add(q); err != nil {
 		return err
 	}
@@ -270,7 +274,7 @@ func (q *QP) greet(conn *socket, peer info) error {
 
 // first is the position that the ring towards this queue pair begins at: a cache set of its own for each of a device's
 // rings, which all begin on a page.
-func (q *QP) first() uint32 { return q.num * 4 % minRingDepth }
+func (q *QP) first() uint32 { return q.num * 8 % minRingDepth }
 
 // attach maps what the peer told of. It takes over the descriptors of o.
 func (q *QP) attach(o offer, peer info) error {

@@ -104,7 +104,7 @@ func (l *listener) String() string { return l.Addr().String() }
 // acceptLoop takes connections and gives each a goroutine, of which there is a bounded number. It is a goroutine of
 // the device.
 func (d *Device) acceptLoop() {
-	l := d.listener
+	l, failing := d.listener, false
 	for {
 		conn, err := l.AcceptUnix()
 		if err == nil {
@@ -112,14 +112,18 @@ func (d *Device) acceptLoop() {
 			if s, err = newSocket(conn, d.cfg.Timeout); err == nil && l.admit(s) {
 				d.workers.Go(func() { d.handshake(s) })
 			}
+			failing = false
 			continue
 		}
 		select {
 		case <-l.done:
 			return
 		case <-time.After(acceptPause): // out of descriptors, most likely: peers wait in the backlog meanwhile
-			d.log.Warn("cannot accept a shared-memory peer", zap.Error(err))
 		}
+		if !failing {
+			d.log.Warn("cannot accept shared-memory peers", zap.Error(err))
+		}
+		failing = true
 	}
 }
 

@@ -17,55 +17,56 @@ import (
 //
 //	0    head   position up to which the receiver took slots; written by the receiver
 //	8    fault  why the receiver broke the queue pair, 0 while it has not: status, position of the slot
-//	128  ack    not 0: the sender waits for head to move; written by the sender
-//	256  slots  16 bytes each: word {immediate 32, opcode 16, lap 16}, bytes 32, unused 32
-//	then per slot MaxSendBytes for the bytes of a SEND
+//	128  slots  words of 8 bytes: immediate 32, flags 8, opcode 8, lap 16
+//	then sizes, 4 bytes for each slot whose flags say so, and MaxSendBytes for the bytes of a SEND
 //
 // Positions count slots from the ring's start for ever; slot = position mod depth. A slot is published by storing its
-// word with the lap of its position, which its last use did not have.
+// word with the lap of its position, which its last use did not have. The head and the slots of a ring of usual depth
+// share a page, so that many idle queue pairs cost few address translations.
 const (
 	ringHead   = 0
 	ringFault  = 8
-	ringAck    = 128
-	ringSlots  = 256
-	slotBytes  = 16
+	ringSlots  = 128
+	slotBytes  = 8
+	sizeBytes  = 4
 	faultShift = 56 // fault: status in the top byte, low bits of the position below
 	faultMask  = 1<<faultShift - 1
+
+	flagSized = 1 // the completion has a size, not 0
+	flagAck   = 2 // the sender waits for the head to pass this slot: wake it if it sleeps
+	flagsAll  = flagSized | flagAck
 )
 
-type slot struct {
-	word  atomic.Uint64
-	bytes uint32
-	_     uint32
+func ringBytes(depth int) int {
+	return pageRound(ringSlots + depth*(slotBytes+sizeBytes+fabric.MaxSendBytes))
 }
-
-func ringBytes(depth int) int { return pageRound(ringSlots + depth*(slotBytes+fabric.MaxSendBytes)) }
 
 // ring is the view of the shared memory that both halves use.
 type ring struct {
-	mem   *mapping
-	head  *atomic.Uint64
-	fault *atomic.Uint64
-	ack   *atomic.Uint32
-	slots []slot
-	send  []byte
+	slots []atomic.Uint64
 	mask  uint64
 	shift uint
+	head  *atomic.Uint64
+	fault *atomic.Uint64
+	sizes []atomic.Uint32
+	send  []byte
+	mem   *mapping
 }
 
 func viewRing(m *mapping, depth int) ring {
 	invariant.That(len(m.data) == ringBytes(depth), "ring of %d slots in %d bytes", depth, len(m.data))
 	at := func(off int) unsafe.Pointer { return unsafe.Pointer(&m.data[off]) }
-	sends := ringSlots + depth*slotBytes
+	sizes := ringSlots + depth*slotBytes
+	sends := sizes + depth*sizeBytes
 	return ring{
-		mem:   m,
-		head:  (*atomic.Uint64)(at(ringHead)),
-		fault: (*atomic.Uint64)(at(ringFault)),
-		ack:   (*atomic.Uint32)(at(ringAck)),
-		slots: unsafe.Slice((*slot)(at(ringSlots)), depth),
-		send:  m.data[sends : sends+depth*fabric.MaxSendBytes],
+		slots: unsafe.Slice((*atomic.Uint64)(at(ringSlots)), depth),
 		mask:  uint64(depth - 1),
 		shift: uint(bits.TrailingZeros(uint(depth))),
+		head:  (*atomic.Uint64)(at(ringHead)),
+		fault: (*atomic.Uint64)(at(ringFault)),
+		sizes: unsafe.Slice((*atomic.Uint32)(at(sizes)), depth),
+		send:  m.data[sends : sends+depth*fabric.MaxSendBytes],
+		mem:   m,
 	}
 }
 
@@ -97,15 +98,20 @@ func (t *txRing) begin(start uint32) {
 	t.pos, t.seen = uint64(start), uint64(start)
 }
 
-// put publishes a slot; there must be room. payload is that of a SEND.
-func (t *txRing) put(op fabric.Opcode, imm, n uint32, payload []byte) {
+// put publishes a slot; there must be room. payload is that of a SEND. With ack the receiver wakes the sender when it
+// took the slot.
+func (t *txRing) put(op fabric.Opcode, imm, n uint32, payload []byte, ack bool) {
 	i := t.pos & t.mask
-	s := &t.slots[i]
-	s.bytes = n
-	if len(payload) != 0 {
+	word := uint64(imm)<<32 | uint64(op)<<16 | uint64(t.lap(t.pos))
+	if n != 0 {
+		word |= flagSized << 24
+		t.sizes[i].Store(n)
 		copy(t.send[i*fabric.MaxSendBytes:(i+1)*fabric.MaxSendBytes], payload)
 	}
-	s.word.Store(uint64(imm)<<32 | uint64(op)<<16 | uint64(t.lap(t.pos)))
+	if ack {
+		word |= flagAck << 24
+	}
+	t.slots[i].Store(word)
 	t.pos++
 }
 
@@ -145,7 +151,7 @@ type rxRing struct {
 func (r *rxRing) published() uint64 {
 	pos := r.pos
 	for range len(r.slots) {
-		if uint16(r.slots[pos&r.mask].word.Load()) != r.lap(pos) {
+		if uint16(r.slots[pos&r.mask].Load()) != r.lap(pos) {
 			break
 		}
 		pos++

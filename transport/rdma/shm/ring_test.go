@@ -12,11 +12,14 @@ import (
 	"github.com/bornode/bornode/transport/rdma/fabric"
 )
 
-// publish writes a slot as no honest sender would, at the position after those already there.
-func (t *txRing) forge(op uint16, bytes uint32) {
+// forge writes a slot as no honest sender would, at the position after those already there. kind is opcode and flags.
+func (t *txRing) forge(kind uint16, bytes uint32) {
 	i := t.pos & t.mask
-	t.slots[i].bytes = bytes
-	t.slots[i].word.Store(uint64(op)<<16 | uint64(t.lap(t.pos)))
+	if bytes != 0 {
+		kind |= flagSized << 8
+	}
+	t.sizes[i].Store(bytes)
+	t.slots[i].Store(uint64(kind)<<16 | uint64(t.lap(t.pos)))
 	t.pos++
 }
 
@@ -24,13 +27,14 @@ func TestForgedCompletions(t *testing.T) {
 	b := newEnd(t, openDevice(t, testConfig()), 8, fabric.QPConfig{})
 	check := bystander(t, b)
 	for name, forge := range map[string]func(r *txRing){
-		"kind 0":              func(r *txRing) { r.forge(0, 0) },
-		"plain write":         func(r *txRing) { r.forge(uint16(fabric.OpWrite), 0) },
-		"kind of a receiver":  func(r *txRing) { r.forge(uint16(fabric.OpRecv), 0) },
-		"kind in a high byte": func(r *txRing) { r.forge(uint16(fabric.OpSend)|0x100, 0) },
-		"long send":           func(r *txRing) { r.forge(uint16(fabric.OpSend), fabric.MaxSendBytes+1) },
-		"endless send":        func(r *txRing) { r.forge(uint16(fabric.OpSend), math.MaxUint32) },
-		"bytes into nothing":  func(r *txRing) { r.forge(uint16(fabric.OpWriteImm), 1) },
+		"kind 0":             func(r *txRing) { r.forge(0, 0) },
+		"plain write":        func(r *txRing) { r.forge(uint16(fabric.OpWrite), 0) },
+		"kind of a receiver": func(r *txRing) { r.forge(uint16(fabric.OpRecv), 0) },
+		"unknown flag":       func(r *txRing) { r.forge(uint16(fabric.OpSend)|0x400, 0) },
+		"all flags":          func(r *txRing) { r.forge(uint16(fabric.OpWriteImm)|0xff00, 0) },
+		"long send":          func(r *txRing) { r.forge(uint16(fabric.OpSend), fabric.MaxSendBytes+1) },
+		"endless send":       func(r *txRing) { r.forge(uint16(fabric.OpSend), math.MaxUint32) },
+		"bytes into nothing": func(r *txRing) { r.forge(uint16(fabric.OpWriteImm), 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.newQP(fabric.QPConfig{})
@@ -206,7 +210,7 @@ func TestRingLapsWrap(t *testing.T) {
 	b.cq.mu.Lock()
 	b.qp.rx.pos = near
 	for i := range b.qp.rx.slots {
-		b.qp.rx.slots[i].word.Store(uint64(b.qp.rx.lap(near - minRingDepth)))
+		b.qp.rx.slots[i].Store(uint64(b.qp.rx.lap(near - minRingDepth)))
 	}
 	b.cq.rx[0].follow(&b.qp.rx)
 	b.cq.mu.Unlock()

@@ -5,7 +5,6 @@ package shm
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/bornode/bornode/transport/rdma/fabric"
 )
@@ -17,11 +16,11 @@ func (q *QP) take(out []fabric.Completion, e *rxEnd) int {
 		out = out[:takeBurst]
 	}
 	var bad error
+	var flags uint64
 	n, before := 0, r.pos
 	s.mu.Lock()
 	for n < len(out) && bad == nil && r.pos < r.end {
-		slot := &r.slots[r.pos&r.mask]
-		word := slot.word.Load()
+		word := r.slots[r.pos&r.mask].Load()
 		if uint16(word) != r.lap(r.pos) {
 			break
 		}
@@ -34,9 +33,9 @@ func (q *QP) take(out []fabric.Completion, e *rxEnd) int {
 			}
 			break
 		}
-		// The peer may change the slot at any time: what was read once is checked and used.
+		flags |= word >> 24
 		var given bool
-		if given, bad = q.open(word, atomic.LoadUint32(&slot.bytes), &out[n]); bad != nil {
+		if given, bad = q.open(word, &out[n]); bad != nil {
 			r.accuse(fabric.StatusOther)
 		}
 		if given {
@@ -54,29 +53,34 @@ func (q *QP) take(out []fabric.Completion, e *rxEnd) int {
 		q.cq.broken = append(q.cq.broken, breakage{q, bad, fabric.StatusFlushed})
 	}
 	e.follow(r)
-	if r.ack.Load() != 0 && q.asleep() {
+	if flags&flagAck != 0 && q.asleep() {
 		q.cq.wakes = append(q.cq.wakes, q)
 	}
 	return n
 }
 
-// open turns the slot at hand into a completion and takes a receive entry for it; there must be one. It reports whether
-// it did, and what is wrong with the slot. The caller holds the mutex of srq.
-func (q *QP) open(word uint64, bytes uint32, out *fabric.Completion) (bool, error) {
-	op := word >> 16 & 0xffff
+// open turns the slot at hand, whose word was read once since the peer may change it at any time, into a completion and
+// takes a receive entry for it; there must be one. It reports whether it did, and what is wrong with the slot. The
+// caller holds the mutex of srq.
+func (q *QP) open(word uint64, out *fabric.Completion) (bool, error) {
+	op, flags, size := fabric.Opcode(word>>16), uint8(word>>24), uint32(0)
+	if flags&flagSized != 0 {
+		size = q.rx.sizes[q.rx.pos&q.rx.mask].Load()
+	}
 	switch {
-	case op == uint64(fabric.OpWriteImm) && bytes <= q.exposed.Load():
-		*out = fabric.Completion{ID: q.srq.pop().ID, QP: q.num, Op: fabric.OpRecvImm, Bytes: bytes, Imm: uint32(word >> 32)}
+	case flags&^flagsAll != 0:
+	case op == fabric.OpWriteImm && size <= q.exposed.Load():
+		*out = fabric.Completion{ID: q.srq.pop().ID, QP: q.num, Op: fabric.OpRecvImm, Bytes: size, Imm: uint32(word >> 32)}
 		return true, nil
-	case op == uint64(fabric.OpSend) && bytes <= fabric.MaxSendBytes:
+	case op == fabric.OpSend && size <= fabric.MaxSendBytes:
 		wr := q.srq.pop()
-		if int(bytes) > len(wr.Local) {
+		if int(size) > len(wr.Local) {
 			*out = fabric.Completion{ID: wr.ID, QP: q.num, Status: fabric.StatusLocal}
-			return true, fmt.Errorf("%w: send of %d bytes into an entry of %d", fabric.ErrBroken, bytes, len(wr.Local))
+			return true, fmt.Errorf("%w: send of %d bytes into an entry of %d", fabric.ErrBroken, size, len(wr.Local))
 		}
-		copy(wr.Local, q.rx.send[(q.rx.pos&q.rx.mask)*fabric.MaxSendBytes:][:bytes])
-		*out = fabric.Completion{ID: wr.ID, QP: q.num, Op: fabric.OpRecv, Bytes: bytes}
+		copy(wr.Local, q.rx.send[(q.rx.pos&q.rx.mask)*fabric.MaxSendBytes:][:size])
+		*out = fabric.Completion{ID: wr.ID, QP: q.num, Op: fabric.OpRecv, Bytes: size}
 		return true, nil
 	}
-	return false, fmt.Errorf("%w: completion of kind %d with %d bytes", fabric.ErrPeer, op, bytes)
+	return false, fmt.Errorf("%w: completion of kind %d with flags %#x and %d bytes", fabric.ErrPeer, op, flags, size)
 }
