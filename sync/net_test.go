@@ -44,8 +44,15 @@ func onMem(t *testing.T, f func(l *lab)) {
 	})
 }
 
+// onFastWindows runs a test over shared memory with a window at every node.
+func onFastWindows(t *testing.T, f func(l *lab)) {
+	l := &lab{t: t, windows: true, log: testLog(t)}
+	l.newHost = func(string) transport.Host { return newFastHost(t) }
+	f(l)
+}
+
 // forEachProvider runs a test on every provider: in memory on virtual time, without and with windows that peers read
-// history from, and on tcp with real sockets.
+// history from, on tcp with real sockets, and over shared memory (long form: with windows too).
 func forEachProvider(t *testing.T, f func(l *lab)) {
 	t.Helper()
 	t.Run("mem", func(t *testing.T) { onMem(t, f) })
@@ -68,6 +75,9 @@ func forEachProvider(t *testing.T, f func(l *lab)) {
 		l.newHost = func(string) transport.Host { return newFastHost(t) }
 		f(l)
 	})
+	if os.Getenv("BORNODE_LONG") != "" {
+		t.Run("shm window", func(t *testing.T) { onFastWindows(t, f) })
+	}
 }
 
 func testLog(t *testing.T) *zap.Logger {

@@ -61,6 +61,7 @@ type peer struct {
 	windowQueue chan *windowJob       // to the goroutine that reads its window; nil until the first
 	windowJobs  map[uint64]*windowJob // by ReqIndex, while they are read and not pushed
 	windowAfter time.Time             // its window is not to be read before
+	windowNone  string                // unless another provider carries the link than this one, which offered no reads; "": whatever carries it
 	windowFails int                   // in a row
 
 	ranges chan *serveJob       // history, under the rate limit

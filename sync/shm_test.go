@@ -22,6 +22,18 @@ type fastHost struct {
 	upgrader *detect.Upgrader
 	links    chan transport.Link
 	wg       sync.WaitGroup
+
+	mu     sync.Mutex
+	source transport.Source
+	device *rdma.Device
+}
+
+// Serve offers a window over shared memory.
+func (f *fastHost) Serve(src transport.Source) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.source = src
+	f.device.Serve(src)
 }
 
 type sameHost struct{ *shm.Device }
@@ -29,6 +41,7 @@ type sameHost struct{ *shm.Device }
 func (h sameHost) Reach(_ context.Context, rendezvous []byte) error { return h.Reachable(rendezvous) }
 
 func newFastHost(t *testing.T) *fastHost {
+	f := &fastHost{links: make(chan transport.Link, 64)}
 	open := func() (*detect.Endpoint, error) {
 		fd, err := shm.Open(shm.DefaultConfig(), nil)
 		if err != nil {
@@ -38,19 +51,23 @@ func newFastHost(t *testing.T) *fastHost {
 		if err != nil {
 			return nil, err
 		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		d.Serve(f.source)
+		f.device = d
 		return &detect.Endpoint{Device: detect.Wrap(d), Provider: "shm", Name: "host", Host: sameHost{fd}}, nil
 	}
 	up := detect.DefaultConfig()
 	up.ProbeTimeout = time.Minute
-	u, err := detect.New(up, []detect.Backend{detect.BackendFunc(open)}, nil, nil)
+	var err error
+	f.upgrader, err = detect.New(up, []detect.Backend{detect.BackendFunc(open)}, nil, nil)
 	require.NoError(t, err)
 	id, err := tcp.GenerateIdentity()
 	require.NoError(t, err)
 	cfg := tcp.DefaultConfig()
-	cfg.Listen, cfg.Upgrader = []string{"/ip4/127.0.0.1/tcp/0"}, u
-	h, err := tcp.New(cfg, id, nil, nil)
+	cfg.Listen, cfg.Upgrader = []string{"/ip4/127.0.0.1/tcp/0"}, f.upgrader
+	f.Host, err = tcp.New(cfg, id, nil, nil)
 	require.NoError(t, err)
-	f := &fastHost{Host: h, upgrader: u, links: make(chan transport.Link, 64)}
 	f.wg.Go(f.forward)
 	return f
 }

@@ -41,7 +41,10 @@ func (m *Manager) requestPush(p *peer, a assignment, now time.Time) {
 // readable reports whether it is worth trying to read the peer's window. Whether the link carries such reads now is
 // only known by trying: what carries it may change at any moment.
 func (m *Manager) readable(p *peer, now time.Time) bool {
-	return m.cfg.Pull && !p.leaving && p.hello != nil && p.hello.Modes&ServePull != 0 && !now.Before(p.windowAfter)
+	if !m.cfg.Pull || p.leaving || p.hello == nil || p.hello.Modes&ServePull == 0 {
+		return false
+	}
+	return !now.Before(p.windowAfter) || p.windowNone != "" && p.windowNone != p.link.Provider()
 }
 
 // readWindow gives a chunk to the peer's reader; false if it has enough to do.
@@ -137,10 +140,10 @@ func (m *Manager) windowEnded(p *peer, j *windowJob, err error, now time.Time) {
 	switch {
 	case err == nil || errors.Is(err, errWindowEnds):
 	case errors.Is(err, transport.ErrNoWindow):
-		p.windowAfter = now.Add(windowRetry)
+		p.windowAfter, p.windowNone = now.Add(windowRetry), p.link.Provider()
 		failed = p.windowInOrder()
 	default:
-		p.windowAfter = now.Add(min(maxSourceBackoff, windowRetry<<min(p.windowFails, 10)))
+		p.windowAfter, p.windowNone = now.Add(min(maxSourceBackoff, windowRetry<<min(p.windowFails, 10))), ""
 		p.windowFails++
 		failed = p.windowInOrder()
 	}

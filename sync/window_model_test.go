@@ -11,7 +11,6 @@ import (
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/transport"
-	"github.com/bornode/bornode/transport/mem"
 )
 
 // modelWindow is a node's window: that of a real block store, which takes in the model's irreversible blocks whenever
@@ -39,10 +38,12 @@ func (l *lab) serveWindow(n *node) *modelWindow {
 	require.NoError(l.t, err)
 	l.t.Cleanup(func() {
 		require.NoError(l.t, s.Close())
-		l.pass(2 * time.Second) // a goroutine of goleveldb ends a second after its database was closed
+		if l.mem != nil {
+			l.pass(2 * time.Second) // a goroutine of goleveldb ends a second after its database was closed
+		}
 	})
 	w := &modelWindow{n: n.modelNode, s: s}
-	n.host.(*mem.Host).Serve(w)
+	n.host.(interface{ Serve(transport.Source) }).Serve(w)
 	return w
 }
 
@@ -56,6 +57,13 @@ func (w *modelWindow) Open(area uint32) (*os.File, error) {
 		}
 	}
 	return w.s.Window().Open(area)
+}
+
+// opened is how often the serving side opened something.
+func (w *modelWindow) opened() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.opens
 }
 
 // follow brings the store to where the model is.

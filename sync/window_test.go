@@ -57,6 +57,23 @@ func TestPullLeavesTheServerAlone(t *testing.T) {
 	})
 }
 
+// TestPullOverSharedMemory is the same with descriptors that another host handed over.
+func TestPullOverSharedMemory(t *testing.T) {
+	onFastWindows(t, func(l *lab) {
+		chain := newChain(3000, chainShape{size: 1000})
+		a, b := l.node("a", chain), l.node("b", nil)
+		b.dial(a.host)
+		require.EqualValues(l.t, 2998, requireOnce(l, b, chain, 2998))
+		served := a.m.Peers()[0]
+		require.LessOrEqual(l.t, served.Served, uint64(2), "of the reversible branch")
+		require.Less(l.t, served.Transport.Lanes[transport.LaneCatchUp].BytesSent, uint64(10_000))
+		c := b.m.Peers()[0].Path.Counters
+		require.Less(l.t, c["window_asked"], uint64(30), "descriptors: %v", c)
+		require.Greater(l.t, c["window_bytes"], uint64(3_000_000))
+		require.Less(l.t, a.window.opened(), 30, "opened by the serving process")
+	})
+}
+
 func TestPullIsSwitchedOff(t *testing.T) {
 	for _, name := range []string{"by the joiner", "by the server", "by a rate limit"} {
 		t.Run(name, func(t *testing.T) {
