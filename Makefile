@@ -38,7 +38,7 @@ race: ## the race detector over the concurrent parts (short forms)
 
 cgo-less: ## build and test what has a form without cgo
 	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/bornode
-	CGO_ENABLED=0 $(GO) test ./internal/bls
+	CGO_ENABLED=0 $(GO) test ./internal/bls ./transport/rdma/verbs
 
 rdma-lab: ## real verbs over software RoCE in an emulated machine (installs qemu; says SKIP where it cannot)
 	scripts/rdma-lab.sh

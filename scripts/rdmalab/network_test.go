@@ -22,7 +22,7 @@ const (
 	// verbs is what carries every link of the lab's network: software RoCE.
 	verbs = "rdma-rxe"
 	// patience bounds every wait; it only ends a test that has failed already. The guest's CPU is emulated.
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
 	interval = 200 * time.Millisecond // between two questions to a node
 )
 
