@@ -223,7 +223,7 @@ func (p *Peers) unregister(peer transport.PeerID, e *entry, pr transport.Provide
 
 // choose makes s the one to become the peer's pipe; it replaces one that has not got that far. A session that would
 // only continue the link gives way to any other connection instead, as seen by the node that leads. That node makes one
-// move of a session at a time, so what the other one still sets up for the same session is of an older move.
+// move of a session at a time, so for the other one a way back that is being set up means that the way out is over.
 func (p *Peers) choose(e *entry, s *setup) error {
 	p.mu.Lock()
 	if !slices.Contains(e.pending, s.provider) {
@@ -235,21 +235,28 @@ func (p *Peers) choose(e *entry, s *setup) error {
 		return errSuperseded
 	}
 	var older []transport.Provider
-	if e.chosen != nil {
-		older = append(older, e.chosen) // its setup fails and gives its turn
-	}
-	e.chosen = s.provider
-	e.pending = slices.DeleteFunc(e.pending, func(pr transport.Provider) bool {
-		w, ok := pr.(*sessionPipe)
-		ok = ok && s.continues && w.session == s.session && pr != s.provider
-		if ok {
+	if s.continues {
+		back := s.provider.(*sessionPipe).base
+		for _, pr := range e.pending {
+			w, ok := pr.(*sessionPipe)
+			if !ok || w.session != s.session || w.base == back {
+				continue
+			}
+			if !back {
+				p.mu.Unlock()
+				return errSuperseded
+			}
 			older = append(older, pr)
 		}
-		return ok
-	})
+		e.pending = slices.DeleteFunc(e.pending, func(pr transport.Provider) bool { return slices.Contains(older, pr) })
+	}
+	if e.chosen != nil && !slices.Contains(older, e.chosen) {
+		older = append(older, e.chosen)
+	}
+	e.chosen = s.provider
 	p.mu.Unlock()
 	for _, pr := range older {
-		_ = pr.Close()
+		_ = pr.Close() // its setup fails and gives its turn
 	}
 	return nil
 }

@@ -62,6 +62,7 @@ type session struct {
 type sessionPipe struct {
 	transport.Provider
 	session *session
+	base    bool // of the connection, else the upgrader's
 	once    sync.Once
 	mu      sync.Mutex
 	failed  bool // an operation failed before anyone closed it here
@@ -198,7 +199,7 @@ func (p *Peers) awaits(s *session) bool {
 // attach puts the link on a pipe of the session. Only the connection's first pipe may begin a link; every other one
 // continues the link that this session carries.
 func (s *session) attach(ctx context.Context, pr transport.Provider, base, continues bool) error {
-	w := &sessionPipe{Provider: pr, session: s}
+	w := &sessionPipe{Provider: pr, session: s, base: base}
 	s.mu.Lock()
 	if s.ended {
 		s.mu.Unlock()

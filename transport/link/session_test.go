@@ -244,6 +244,12 @@ func TestLinkMovesAndComesBack(t *testing.T) {
 			case 1:
 				_ = pb.Close()
 			}
+			if i == 29 {
+				_ = pa.Close()
+			}
+			if i%2 == 0 {
+				synctest.Wait() // it is back, or under way on the next one
+			}
 		}
 		for range cap(errs) {
 			require.NoError(t, <-errs)
