@@ -18,6 +18,7 @@ type Proxy struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	conns   map[net.Conn]struct{}
+	total   int
 	held    bool // what arrives is kept, and the other side hears nothing
 	closed  bool
 }
@@ -49,6 +50,7 @@ func (p *Proxy) accept() {
 		}
 		p.mu.Lock()
 		p.conns[in] = struct{}{}
+		p.total++
 		p.mu.Unlock()
 		p.wg.Go(func() { p.forward(in, out) })
 		p.wg.Go(func() { p.forward(out, in) })
@@ -105,6 +107,13 @@ func (p *Proxy) Count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.conns)
+}
+
+// Total counts the connections that there ever were.
+func (p *Proxy) Total() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total
 }
 
 func (p *Proxy) close() {

@@ -26,7 +26,7 @@ const noOffer = "the peer offers nothing faster"
 
 // session is a connection that outlives its pipes: the link may leave for a faster pipe and come back.
 //
-// The base pipe is the connection's own, the fast ones are the upgrader's, of which one at most is in use. The connection
+// Base pipes are the connection's own, fast ones the upgrader's; of all of them one at most is in use. The connection
 // ends with the link, with a base pipe that fails while no upgrade is under way, and when the link is carried or being
 // set up elsewhere. It stays while a pipe of it is in use, and for a bounded time while the leader brings the link back.
 type session struct {
@@ -42,18 +42,18 @@ type session struct {
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 	look     chan struct{} // token: something may have changed
-	moves    sync.Mutex    // the leader makes one move at a time: away to a fast pipe, or back
+	moves    chan struct{} // capacity 1: the leader makes one move at a time, away to a fast pipe or back
 	why      string        // reason for what carries the link; guarded by Peers.mu
 
 	mu        sync.Mutex
-	base      *sessionPipe
-	fast      map[*sessionPipe]struct{} // not yet closed
-	attaching int                       // calls of attach under way
-	owed      bool                      // the link left for a fast pipe that is gone: it has to come back
-	reset     bool                      // the leader closed the base pipe: it moves the link
-	holding   bool                      // the dialler waits for this session
-	upgrades  int                       // attempts of this side's upgrader
-	returns   int                       // base pipes after the first
+	base      map[*sessionPipe]struct{} // not yet closed
+	fast      map[*sessionPipe]struct{}
+	attaching int  // calls of attach under way
+	owed      bool // the link left for a fast pipe that is gone: it has to come back
+	reset     bool // the leader closed the base pipe: it moves the link
+	holding   bool // the dialler waits for this session
+	upgrades  int  // attempts of this side's upgrader
+	returns   int  // base pipes after the first
 	began     time.Time
 	ended     bool
 }
@@ -120,8 +120,9 @@ func (p *sessionPipe) Close() error {
 func (p *Peers) Serve(ctx context.Context, peer transport.PeerID, incoming bool, conn Conn, up Upgrader) error {
 	s := &session{
 		peers: p, peer: peer, leads: p.Leads(peer), incoming: incoming, conn: conn, upgrader: up,
-		log: p.log.With(zap.String("peer", string(peer))), look: make(chan struct{}, 1),
-		fast: make(map[*sessionPipe]struct{}),
+		log: p.log.With(zap.String("peer", string(peer))), look: make(chan struct{}, 1), moves: make(chan struct{}, 1),
+		base: make(map[*sessionPipe]struct{}), fast: make(map[*sessionPipe]struct{}),
+		began: time.Now(),
 	}
 	if up != nil {
 		s.why = noOffer
@@ -206,7 +207,7 @@ func (s *session) attach(ctx context.Context, pr transport.Provider, base, conti
 	}
 	s.attaching++
 	if base {
-		s.base = w
+		s.base[w] = struct{}{}
 	} else {
 		s.fast[w] = struct{}{}
 		s.upgrades++
@@ -216,7 +217,7 @@ func (s *session) attach(ctx context.Context, pr transport.Provider, base, conti
 	err := s.peers.attach(ctx, setup{peer: s.peer, incoming: s.incoming, provider: w, session: s, continues: continues})
 	s.mu.Lock()
 	s.attaching--
-	if base && err == nil || !base && err != nil && s.base != nil {
+	if base && err == nil || !base && err != nil && len(s.base) > 0 {
 		s.owed, s.reset = false, false // the base pipe carries the link
 	}
 	s.update()
@@ -228,9 +229,9 @@ func (s *session) attach(ctx context.Context, pr transport.Provider, base, conti
 // closed is how a pipe reports that it was closed; failed tells that it had failed by itself.
 func (s *session) closed(p *sessionPipe, failed bool) {
 	s.mu.Lock()
-	if p == s.base {
-		s.base = nil
-		s.reset = failed && !s.leads && !s.over()
+	if _, ok := s.base[p]; ok {
+		delete(s.base, p)
+		s.reset = len(s.base) == 0 && failed && !s.leads && !s.over()
 	}
 	if _, ok := s.fast[p]; ok {
 		delete(s.fast, p)
@@ -312,7 +313,7 @@ func (s *session) run() {
 func (s *session) state() (busy, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.base != nil || len(s.fast) > 0 || s.attaching > 0, s.owed || s.reset
+	return len(s.base) > 0 || len(s.fast) > 0 || s.attaching > 0, s.owed || s.reset
 }
 
 // patience bounds how long bringing the link back may take. It leaves the dialler as much of the resume time-out.
@@ -320,12 +321,26 @@ func (s *session) patience() time.Duration {
 	return min(s.peers.cfg.HelloTimeout, s.peers.cfg.ResumeTimeout/2)
 }
 
+// move waits until no other move is under way.
+func (s *session) move(ctx context.Context) error {
+	select {
+	case s.moves <- struct{}{}:
+		return nil
+	case <-s.conn.Done():
+		return fmt.Errorf("%w: the connection has ended", transport.ErrClosed)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // bringBack puts the link on a new pipe of the connection. Only the leader does.
 func (s *session) bringBack() error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.patience())
 	defer cancel()
-	s.moves.Lock()
-	defer s.moves.Unlock()
+	if err := s.move(ctx); err != nil {
+		return err
+	}
+	defer func() { <-s.moves }()
 	if busy, _ := s.state(); busy {
 		return nil // the upgrader was first with another pipe
 	}
@@ -395,8 +410,11 @@ func (s *session) attachFast(ctx context.Context, pr transport.Provider) error {
 	ctx, cancel := context.WithTimeout(ctx, s.patience()/2)
 	defer cancel()
 	if s.leads {
-		s.moves.Lock()
-		defer s.moves.Unlock()
+		if err := s.move(ctx); err != nil {
+			_ = pr.Close() // err is what matters
+			return err
+		}
+		defer func() { <-s.moves }()
 	}
 	return s.attach(ctx, pr, false, true)
 }
@@ -425,7 +443,7 @@ func (p *Peers) linkOf(s *session) *Link {
 func (s *session) lasts() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	busy := s.base != nil || len(s.fast) > 0 || s.attaching > 0 || s.owed || s.reset
+	busy := len(s.base) > 0 || len(s.fast) > 0 || s.attaching > 0 || s.owed || s.reset
 	return busy && !s.ended && s.upgrader != nil && !s.over()
 }
 
@@ -433,10 +451,7 @@ func (s *session) lasts() bool {
 func (s *session) finish() {
 	s.mu.Lock()
 	s.ended = true
-	pipes := slices.Collect(maps.Keys(s.fast))
-	if s.base != nil {
-		pipes = append(pipes, s.base)
-	}
+	pipes := slices.AppendSeq(slices.Collect(maps.Keys(s.fast)), maps.Keys(s.base))
 	s.update()
 	s.mu.Unlock()
 	s.cancel()

@@ -261,11 +261,11 @@ func (p *poller) rest() {
 	p.mu.Lock()
 	err := p.repost()
 	// The guard is called off before: whatever event comes of this arming may want it again.
-	if p.guarded.Swap(false) {
-		p.guard.Stop()
+	if p.guarded.Load() {
+		p.guard.Stop() // and then the mark: a watch between the two must not set a timer that this stops
+		p.guarded.Store(false)
 		if p.full.Load() {
-			p.guarded.Store(true)
-			p.guard.Reset(guardTick)
+			p.watch()
 		}
 	}
 	p.active.Store(false)

@@ -94,10 +94,14 @@ func (c *Channel) ReadHeader() (transport.Header, error) {
 	for {
 		state := c.state.Load() // before looking: what arrived before the end is seen
 		if state != stateDead && c.open.Load() {
-			for ring := range rings {
-				if c.reader.has(ring) {
-					return c.readHeader(ring)
-				}
+			// Bulk is looked at before control and given out after it, so what the peer published first, a hello
+			// above all, is never passed by.
+			bulk := c.reader.has(ringBulk)
+			switch {
+			case c.reader.has(ringControl):
+				return c.readHeader(ringControl)
+			case bulk:
+				return c.readHeader(ringBulk)
 			}
 		}
 		if state != stateLive {

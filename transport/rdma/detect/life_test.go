@@ -221,6 +221,25 @@ func TestKills(t *testing.T) {
 	eventually(t, "one connection", func() bool { return s.each((*conformance.Proxy).Count, a, b) == 1 })
 }
 
+// TestBackOnTheSameConnection: whichever side's channel breaks, the link comes back over the connection that is there.
+func TestBackOnTheSameConnection(t *testing.T) {
+	s := newStack(overMemory)
+	a, b, la, lb := s.connect(t, conformance.Config())
+	for i := range 10 {
+		ready("shm")(t, la, lb)
+		before := la.Stats().Reconnects
+		done := traffic(la, lb, 50)
+		from, to := a, b
+		if i%2 == 1 {
+			from, to = b, a
+		}
+		require.Equal(t, 1, from.device.breakAll(to.ID()))
+		eventually(t, "it comes back", func() bool { return la.Stats().Reconnects > before })
+		require.NoError(t, <-done)
+	}
+	require.Equal(t, 1, s.each((*conformance.Proxy).Total, a, b))
+}
+
 // TestSilentConnection: the channel works, but nothing comes over the connection any more: both end, and the link goes
 // on when there is a way again.
 func TestSilentConnection(t *testing.T) {

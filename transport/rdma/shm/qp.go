@@ -390,8 +390,6 @@ func (q *QP) Close() error {
 // unmap frees what was shared. Nothing reads or writes it any more: Poll has forgotten the ring, and Post sees a
 // broken queue pair.
 func (q *QP) unmap() {
-	q.send.Lock()
-	defer q.send.Unlock()
 	q.tx.mem.close()
 	q.status.close()
 	q.rx.mem.close()
