@@ -418,28 +418,32 @@ func TestHostileFrames(t *testing.T) {
 			_ = r.imm(classCredit, 0)
 		}
 	}
-	attacks := map[string]func(*rawPeer, *Channel){
-		"class 0":               one(0, 0),
-		"class 7":               one(7, 0),
-		"class 15":              one(15, 1),
-		"publishes nothing":     one(classBulk, 0),
-		"publishes too much":    one(classBulk, MinRingBytes/unit+1),
-		"publishes backwards":   one(classControl, valueMask),
-		"ACK without a CREDIT":  one(classAck, 0),
-		"CREDITs without ACKs":  flood(classCredit, 5000),
-		"entries beyond grant":  flood(classBulk, 40), // one unit each: far below the ring, above 16 entries
-		"probe after the setup": one(classProbe, probeAsk),
-		"a second descriptor":   func(r *rawPeer, _ *Channel) { r.send(make([]byte, descriptorBytes)) },
-		"flood":                 flood(classControl, 20_000),
-		"length beyond":         header(func(h *transport.Header) { h.Length, h.Total = 200, 200 }),
-		"length far beyond":     header(func(h *transport.Header) { h.Length, h.Total = 60_000, 60_000 }),
-		"length above a slice":  header(func(h *transport.Header) { h.Length, h.Total = 1<<31, 1<<31 }),
-		"flags":                 header(func(h *transport.Header) { h.Flags = 0xff }),
-		"lane":                  header(func(h *transport.Header) { h.Lane = 200 }),
-		"gives back too much":   say(words{consumed: [rings]uint64{0, 1 << 40}}),
-		"crooked position":      say(words{consumed: [rings]uint64{0, 65}}),
-		"another's ring":        say(words{consumed: [rings]uint64{64, 0}}),
-		"entries never taken":   say(words{entries: 1 << 30}),
+	attacks := map[string]struct {
+		attack func(*rawPeer, *Channel)
+		tells  string // a part of the error
+		unread bool   // the victim does not read
+	}{
+		"class 0":               {attack: one(0, 0), tells: "immediate 0x0"},
+		"class 7":               {attack: one(7, 0), tells: "immediate 0x70000000"},
+		"class 15":              {attack: one(15, 1), tells: "immediate 0xf0000001"},
+		"publishes nothing":     {attack: one(classBulk, 0), tells: "bulk ring: "},
+		"publishes too much":    {attack: one(classBulk, MinRingBytes/unit+1), tells: "bulk ring: "},
+		"publishes backwards":   {attack: one(classControl, valueMask), tells: "control ring: "},
+		"ACK without a CREDIT":  {attack: one(classAck, 0), tells: "ACK"},
+		"CREDITs without ACKs":  {attack: flood(classCredit, 5000), tells: "CREDIT before"},
+		"entries beyond grant":  {attack: flood(classBulk, 40), tells: "receive entries", unread: true}, // far below the ring
+		"probe after the setup": {attack: one(classProbe, probeAsk), tells: "probe"},
+		"a second descriptor":   {attack: func(r *rawPeer, _ *Channel) { r.send(make([]byte, descriptorBytes)) }, tells: "second descriptor"},
+		"flood":                 {attack: flood(classControl, 20_000)},
+		"length beyond":         {attack: header(func(h *transport.Header) { h.Length, h.Total = 200, 200 }), tells: "published are"},
+		"length far beyond":     {attack: header(func(h *transport.Header) { h.Length, h.Total = 60_000, 60_000 }), tells: "published are"},
+		"length above a slice":  {attack: header(func(h *transport.Header) { h.Length, h.Total = 1<<31, 1<<31 }), tells: "at most"},
+		"flags":                 {attack: header(func(h *transport.Header) { h.Flags = 0xff }), tells: "flags"},
+		"lane":                  {attack: header(func(h *transport.Header) { h.Lane = 200 }), tells: "lane"},
+		"gives back too much":   {attack: say(words{consumed: [rings]uint64{0, 1 << 40}}), tells: "mailbox, bulk"},
+		"crooked position":      {attack: say(words{consumed: [rings]uint64{0, 65}}), tells: "mailbox, bulk"},
+		"another's ring":        {attack: say(words{consumed: [rings]uint64{64, 0}}), tells: "mailbox, control"},
+		"entries never taken":   {attack: say(words{entries: 1 << 30}), tells: "gives back"},
 	}
 	eachVictim(t, func(t *testing.T, victim *Device, attacker func() *rawPeer) {
 		for name, attack := range attacks {
@@ -448,15 +452,18 @@ func TestHostileFrames(t *testing.T) {
 				c, err := victim.NewChannel(patient(t), "attacker")
 				require.NoError(t, err)
 				r.join(patient(t), c)
-				go func() {
-					for {
-						if _, err := readFrame(c); err != nil {
-							return
+				if !attack.unread {
+					go func() {
+						for {
+							if _, err := readFrame(c); err != nil {
+								return
+							}
 						}
-					}
-				}()
-				attack(r, c)
+					}()
+				}
+				attack.attack(r, c)
 				require.ErrorIs(t, ended(t, c), transport.ErrProtocol)
+				require.ErrorContains(t, c.Err(), attack.tells)
 				require.NoError(t, c.Close())
 			})
 		}

@@ -91,6 +91,7 @@ func FuzzReader(f *testing.F) {
 	transport.PutHeader(good[64:], &b.Header)
 	f.Add(good, uint32(1), uint32(3))
 	f.Add(good, uint32(3), uint32(4))
+	f.Add(good, uint32(2), uint32(3)) // cuts the second frame
 	f.Add(bytes.Repeat([]byte{1}, 300), uint32(2048), uint32(0))
 	f.Fuzz(func(t *testing.T, content []byte, first, second uint32) {
 		own := side{control: MinRingBytes, bulk: MinRingBytes, entries: 4}
