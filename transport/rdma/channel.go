@@ -152,7 +152,9 @@ func (c *Channel) fault(err error) {
 	if c.end(err, stateBroken) {
 		c.d.note(c, err)
 	}
-	c.hush()
+	if !errors.Is(err, transport.ErrClosed) { // else the queue pair still works, and says BYE
+		c.hush()
+	}
 }
 
 // hush ends the wait for the BYE.

@@ -110,8 +110,10 @@ func TestClose(t *testing.T) {
 		require.ErrorIs(t, x.Err(), transport.ErrClosed)
 		require.NoError(t, x.Close())
 
-		// The other side gives out what had arrived, then the end.
-		n := 0
+		// The other side gives out all that had arrived, then the end.
+		require.ErrorIs(t, ended(t, y), ErrBroken)
+		<-x.gone
+		n := uint64(0)
 		var err error
 		for err == nil {
 			var f transport.Frame
@@ -122,8 +124,8 @@ func TestClose(t *testing.T) {
 		}
 		require.ErrorIs(t, err, ErrBroken)
 		require.NotZero(t, n)
+		require.Equal(t, x.flow.out[ringBulk].posted/recordBytes(60_000), n)
 		require.ErrorIs(t, y.WriteFrames([]transport.Frame{testFrame(0, 0, 1)}), ErrBroken)
-		require.ErrorIs(t, ended(t, y), ErrBroken)
 	})
 }
 

@@ -52,6 +52,32 @@ func TestA4BytesBefore(t *testing.T) {
 	}
 }
 
+// TestA4BatchOrder: of a batch whose bulk does not fit the ring, lane 0 goes out before anybody waits.
+func TestA4BatchOrder(t *testing.T) {
+	eachFabric(t, testConfig(), func(t *testing.T, a, b *Device) {
+		x, y := channels(t, a, b)
+		var batch []transport.Frame
+		for i := range 2 * a.cfg.BulkRingBytes / transport.MaxSliceBytes {
+			batch = append(batch, testFrame(transport.LaneCatchUp, i, transport.MaxSliceBytes))
+		}
+		bulk := len(batch)
+		batch = append(batch, testFrame(transport.LaneConsensus, 7, 100))
+		wrote := make(chan error, 1)
+		go func() { wrote <- x.WriteFrames(batch) }()
+		waitFor(t, func() bool { return x.Counters()["room_waits"] > 0 })
+		waitFor(t, func() bool { return y.Counters()["immediates"] > 1 })
+		f, err := readFrame(y)
+		require.NoError(t, err)
+		require.Equal(t, transport.LaneConsensus, f.Header.Lane)
+		for i := range bulk {
+			f, err := readFrame(y)
+			require.NoError(t, err)
+			require.EqualValues(t, i, f.Header.Sequence)
+		}
+		require.NoError(t, <-wrote)
+	})
+}
+
 // TestA4NeverFull: what the link may have under way on lanes 1-3 always fits the ring, also in the smallest frames, so
 // the writer is always free for lane 0.
 func TestA4NeverFull(t *testing.T) {
