@@ -35,7 +35,12 @@ func BenchmarkRangeSyncSHM(b *testing.B) {
 				b.StopTimer()
 				j := newJoining(store)
 				h := host()
-				m, _, stop := stormManager(b, h, j, j, func(c *Config, _ *Deps) { *c = DefaultConfig(); c.Pull = pull; c.ChunkBytes = 1 << 20; c.RunAheadBytes = 4 << 20 })
+				m, _, stop := stormManager(b, h, j, j, func(c *Config, _ *Deps) {
+					*c = DefaultConfig()
+					c.Pull = pull
+					c.ChunkBytes = 1 << 20
+					c.RunAheadBytes = 4 << 20
+				})
 				require.NoError(b, h.Dial(context.Background(), server.Addrs()[0]))
 				tick := time.NewTicker(time.Millisecond)
 				for p := m.Peers(); len(p) == 0 || p[0].Path.Provider != "shm"; p = m.Peers() {

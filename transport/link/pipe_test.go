@@ -79,6 +79,11 @@ func (p *testPipe) WriteFrames(frames []transport.Frame) error {
 
 func (p *testPipe) ReadHeader() (transport.Header, error) {
 	select {
+	case <-p.closed: // whatever is still under way
+		return transport.Header{}, io.EOF
+	default:
+	}
+	select {
 	case f := <-p.in:
 		p.payload = f.Payload
 		return f.Header, nil

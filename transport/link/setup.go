@@ -138,7 +138,27 @@ func (s *setup) begin(old *Link, mine *transport.Hello) error {
 		return err
 	}
 	s.peers.hand(s, l)
-	return l.attach(s.provider, false)
+	if err := l.attach(s.provider, false); err != nil {
+		return err
+	}
+	return p.give(l)
+}
+
+// give gives a new link out. It has its pipe by now: one that is closed at once tells the peer.
+func (p *Peers) give(l *Link) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil // the links in the table are being closed
+	}
+	select {
+	case p.links <- l:
+		return nil
+	default:
+	}
+	err := fmt.Errorf("transport: %d links wait to be taken from Links", len(p.links))
+	go l.end(err) // it takes the lock
+	return err
 }
 
 // hand notes who carries the link from now on, and why.
@@ -156,7 +176,7 @@ func (p *Peers) hand(s *setup, l *Link) {
 	l.explain(reason)
 }
 
-// insert makes l the peer's link and gives it out.
+// insert makes l the peer's link.
 func (p *Peers) insert(e *entry, l *Link, pr transport.Provider) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,11 +187,6 @@ func (p *Peers) insert(e *entry, l *Link, pr transport.Provider) error {
 		return errSuperseded
 	case p.live >= p.cfg.MaxPeers:
 		return fmt.Errorf("transport: %d links exist already; raise max_peers", p.live)
-	}
-	select {
-	case p.links <- l:
-	default:
-		return fmt.Errorf("transport: %d links wait to be taken from Links", len(p.links))
 	}
 	if e.link == nil { // else an ended link whose end was not noted yet: this one takes its place in the count
 		p.live++

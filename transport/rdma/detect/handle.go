@@ -139,7 +139,7 @@ func (r *run) proceed(m *message) error {
 		if r.phase != connected {
 			return unexpected()
 		}
-		r.attach()
+		return r.attach()
 	}
 	return nil
 }

@@ -281,13 +281,18 @@ func (r *run) connect(remote []byte) {
 	r.work(connecting, func() (Channel, error) { return nil, c.Connect(ctx, remote, r.s.Leads) })
 }
 
-// attach puts the link on the channel.
-func (r *run) attach() {
+// attach puts the link on the channel, if that works still: a hello that had come over a dead one would take the link
+// off the pipe that the leader has put it on since.
+func (r *run) attach() error {
+	if err := r.channel.Err(); err != nil {
+		return r.fail(err)
+	}
 	r.cancel()
 	ctx, cancel := context.WithCancel(r.ctx)
 	r.cancel = cancel
 	c := r.channel
 	r.work(attaching, func() (Channel, error) { return nil, r.s.Attach(ctx, c) })
+	return nil
 }
 
 // work does a step that takes time on a goroutine of its own.
@@ -354,8 +359,7 @@ func (r *run) move() error {
 	if err := r.send(&message{kind: kindSwitch, attempt: r.attempt}); err != nil {
 		return err
 	}
-	r.attach()
-	return nil
+	return r.attach()
 }
 
 // arrived notes that the link is on the channel.

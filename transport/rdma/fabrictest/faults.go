@@ -164,7 +164,7 @@ func testLocalKey(t *testing.T, h Harness) {
 		require.Zero(t, n)
 	} else {
 		c := x.sent(t)
-		require.Equal(t, fabric.StatusLocal, c.Status, "got %s", c.Status)
+		require.Contains(t, []fabric.Status{fabric.StatusLocal, fabric.StatusFlushed}, c.Status, "got %s", c.Status) // newer kernels' software RoCE flushes
 		x.dead(t)
 	}
 	require.NoError(t, x.qp.Close())
