@@ -44,10 +44,43 @@ func bubble(t testing.TB, seed uint64, f sim.Faults, cfg Config, hosts int) ([]*
 	return list, n
 }
 
+// dial gives both ends of a link. A connection that broke while it became one may have left one side with a link that
+// the other does not know: then the next one counts.
 func dial(t testing.TB, from, to *directHost) (here, there transport.Link) {
 	t.Helper()
 	require.NoError(t, from.Dial(context.Background(), to.Addrs()[0]))
-	return <-from.Links(), <-to.Links()
+	here, there = <-from.Links(), <-to.Links()
+	for greet(here, there) != nil || greet(there, here) != nil {
+		here, there = newest(from, here), newest(to, there)
+	}
+	return here, there
+}
+
+// greet sends one message, and waits for it or for the end of either link.
+func greet(from, to transport.Link) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-from.Done():
+		case <-to.Done():
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	if err := from.Send(ctx, transport.Message{Lane: transport.LaneConsensus}); err != nil {
+		return err
+	}
+	_, err := to.RecvLane(ctx, transport.LaneConsensus)
+	return err
+}
+
+// newest gives the host's last link; if that has ended, the next one.
+func newest(h *directHost, l transport.Link) transport.Link {
+	for len(h.Links()) > 0 || l.Err() != nil {
+		l = <-h.Links()
+	}
+	return l
 }
 
 // breakingFaults are those of the seed, with breaks that let a connection get somewhere.

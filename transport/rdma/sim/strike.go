@@ -16,7 +16,11 @@ func (q *QP) strike(r *request) bool {
 	case 0: // nothing of it lands
 	case 1: // the first bytes of it land
 		if size := len(r.wr.Local); reached && size > 1 && r.wr.Op != fabric.OpRead && r.wr.Op != fabric.OpSend && p.reach(&r.wr) != nil {
-			_ = q.land(r, 1+n.rng.IntN(size-1)) // reached, so it cannot fail
+			part := 1 + n.rng.IntN(size-1)
+			if size <= wordWise {
+				part &^= 7 // whole words, as promised
+			}
+			_ = q.land(r, part) // reached, so it cannot fail
 			n.counters.Torn++
 		}
 	case 2: // all of it lands, and the sender does not learn so
