@@ -399,7 +399,7 @@ func randomSize(rng *rand.Rand) modelSize {
 // TestModel: nothing is lost, doubled, overtaken or stuck, no receive entry is missing, and no queue overruns, whatever
 // order things happen in.
 func TestModel(t *testing.T) {
-	for seed := range uint64(pick(300, 4000)) {
+	for seed := range uint64(pick(300, 2500)) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		size := randomSize(rng)
 		m := newModel(t, seed, size)
