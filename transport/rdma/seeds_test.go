@@ -72,6 +72,9 @@ func TestSeeds(t *testing.T) {
 			hosts, n := bubble(t, seed, f, cfg, 2)
 			la, lb := dial(t, hosts[0], hosts[1])
 			if err := babble(la, lb, seed); err != nil {
+				if begunAlone(la) || begunAlone(lb) {
+					return
+				}
 				t.Fatalf("seed %d, %s: %v", seed, f, err)
 			}
 			require.NoError(t, la.Err())
@@ -87,6 +90,16 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	require.True(t, broken > 0 || last == first+1)
+}
+
+// begunAlone tells that a break while the hellos were exchanged left a side with a link that the other knew nothing of:
+// the next connection ended it, and nothing ever came over it.
+func begunAlone(l transport.Link) bool {
+	received := uint64(0)
+	for _, lane := range l.Stats().Lanes {
+		received += lane.MessagesReceived
+	}
+	return errors.Is(l.Err(), transport.ErrSessionLost) && received == 0
 }
 
 // babble sends on all lanes both ways at once.
