@@ -97,6 +97,9 @@ func (l *Link) start(h *transport.Hello) {
 func (l *Link) resume(h *transport.Hello) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err // what it kept is dropped
+	}
 	for i := range l.out {
 		s := &l.out[i]
 		if got := h.Lanes[i].Received; got < s.acked || got > s.sent {

@@ -96,7 +96,7 @@ func testFrame(lane transport.Lane, number, size int) transport.Frame {
 		}
 	}
 	return transport.Frame{Payload: b, Header: transport.Header{
-		Lane: lane, Flags: transport.FlagFirst | transport.FlagLast, Type: byte(number % 250), // 255 is an end
+		Lane: lane, Flags: transport.FlagFirst | transport.FlagLast, Type: byte(number % 255), // 255 marks the end
 		Length: uint32(size), Total: uint32(size), Sequence: uint32(number),
 	}}
 }
