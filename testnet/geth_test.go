@@ -48,6 +48,7 @@ func gethMethods(t *testing.T, x *Node, a Account) {
 	proven(t, ws, geth, deployed.ContractAddress, a.Address)
 	typed(t, s, contract, deployed.ContractAddress)
 	traced(t, geth, ws, contract, deployed)
+	simulated(t, ws, contract, deployed.ContractAddress, a.Address)
 	batched(t, ws, deployed)
 }
 
@@ -170,6 +171,29 @@ func traced(t *testing.T, geth *gethclient.Client, c *ethclient.Client, contract
 	history, err := c.FeeHistory(t.Context(), 4, nil, []float64{50})
 	require.NoError(t, err)
 	require.Len(t, history.BaseFee, len(history.GasUsedRatio)+1)
+}
+
+// simulated plays two blocks that nobody makes: the second sees what the first did, the chain does not.
+func simulated(t *testing.T, c *ethclient.Client, contract *sample, at, from common.Address) {
+	t.Helper()
+	before, err := c.StorageAt(t.Context(), at, common.Hash{}, nil)
+	require.NoError(t, err)
+	store, err := contract.ABI.Pack("store", big.NewInt(500), "simulated")
+	require.NoError(t, err)
+	call := func(data []byte) ethereum.CallMsg { return ethereum.CallMsg{From: from, To: &at, Data: data} }
+	blocks, err := c.SimulateV1(t.Context(), ethclient.SimulateOptions{BlockStateCalls: []ethclient.SimulateBlock{
+		{Calls: []ethereum.CallMsg{call(store), call([]byte{1, 2, 3, 4})}}, {Calls: []ethereum.CallMsg{call(contract.ABI.Methods["value"].ID)}},
+	}}, nil)
+	require.NoError(t, err)
+	require.Len(t, blocks, 2)
+	require.EqualValues(t, types.ReceiptStatusSuccessful, blocks[0].Calls[0].Status)
+	require.Len(t, blocks[0].Calls[0].Logs, 1)
+	require.EqualValues(t, types.ReceiptStatusFailed, blocks[0].Calls[1].Status)
+	require.Equal(t, 3, blocks[0].Calls[1].Error.Code, "reverted")
+	require.EqualValues(t, 500, new(big.Int).SetBytes(blocks[1].Calls[0].ReturnValue).Int64())
+	after, err := c.StorageAt(t.Context(), at, common.Hash{}, nil)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
 }
 
 // batched asks for several things in one request; one of them fails alone.

@@ -142,6 +142,24 @@ await run("viem", [
     const proof = await client.getProof({ address, storageKeys: ["0x" + "0".repeat(64)], blockTag: "latest" });
     expect(proof.accountProof.length > 0 && proof.storageProof[0].value === 1n, "the proof shows another value");
   }],
+  ["simulate", async () => {
+    const store = (v) => ({ to: address, abi: sample.abi, functionName: "store", args: [v, "simulated"] });
+    const [first, second] = await client.simulateBlocks({
+      blocks: [
+        { calls: [{ ...store(10n), account }, { ...store(2000n), account }], stateOverrides: [{ address: account.address, balance: parseGwei("5") }] },
+        { calls: [{ to: address, abi: sample.abi, functionName: "value" }, { account, to, value: parseGwei("5") }] },
+      ],
+      traceTransfers: true,
+    });
+    expect(first.calls[0].status === "success" && first.calls[0].result === 1n && first.calls[0].logs.length === 1, "the first call ends otherwise");
+    expect(first.calls[1].status === "failure" && first.calls[1].error.message.includes("TooLarge"), "the second call is not refused");
+    expect(second.number === first.number + 1n && second.calls[0].result === 10n, "the second block does not build on the first");
+    expect(second.calls[1].status === "success" && second.calls[1].logs.length === 1, "the transfer is not traced");
+    const poor = await client.simulateBlocks({ blocks: [{ calls: [{ account, to, value: 10n ** 30n }] }] }).then(() => null, (e) => e.walk((x) => x.code === -38014));
+    expect(poor, "a transfer without the funds is simulated");
+    const { results } = await client.simulateCalls({ account: account.address, calls: [store(11n), { to, value: 1n }] });
+    expect(results.every((r) => r.status === "success") && results[0].logs.length === 1, "simulateCalls ends otherwise");
+  }],
   ["overrides", async () => {
     const stateOverride = [{ address, stateDiff: [{ slot: "0x" + "0".repeat(64), value: "0x" + "f".padStart(64, "0") }] }];
     expect((await client.readContract({ address, abi: sample.abi, functionName: "value", stateOverride })) === 15n, "the override has no effect");
