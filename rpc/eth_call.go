@@ -62,6 +62,9 @@ func (s *service) prepare(args *callArgs, ref *gethrpc.BlockNumberOrHash, blocks
 	if err := args.check(s.back.Chain.Config().ChainID); err != nil {
 		return nil, nil, err
 	}
+	if err := blocks.check(); err != nil {
+		return nil, nil, err
+	}
 	db, h, err := s.back.state(ref)
 	if err != nil {
 		return nil, nil, err
@@ -105,7 +108,7 @@ func (s *service) execute(ctx context.Context, args *callArgs, db *state.StateDB
 		return nil, dbErr
 	}
 	if evm.Cancelled() {
-		return nil, &Error{Code: codeServer, Message: fmt.Sprintf("execution aborted (timeout = %s)", s.cfg.CallTimeout)}
+		return nil, abortedCall(s.cfg.CallTimeout)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("err: %w (supplied gas %d)", err, msg.GasLimit)

@@ -24,6 +24,9 @@ const (
 	maxScheduleTurns   = 1024      // turns of one bor_schedule
 	maxPoolContent     = 20000     // transactions of one txpool_content or txpool_inspect
 	maxCallDataBytes   = 1 << 20   // input of one eth_call
+	maxSimulateBlocks  = 256       // blocks of one eth_simulateV1, empty ones between them included
+	maxSimulateCalls   = 10_000    // calls of one eth_simulateV1
+	maxSimulateBytes   = 32 << 20  // memory of what the calls of one eth_simulateV1 return and log
 	logChunkBlocks     = 256       // blocks that a log worker takes at a time
 	logCacheChunks     = 512       // chunks of final blocks whose blooms stay in memory (64 KiB each)
 	maxSyncWaiters     = 4096      // eth_sendRawTransactionSync under way
