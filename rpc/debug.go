@@ -64,7 +64,7 @@ func (d *debugAPI) TraceBlockByNumber(ctx context.Context, n gethrpc.BlockNumber
 		return nil, err
 	}
 	defer release()
-	return d.api.TraceBlockByNumber(ctx, n, cfg)
+	return d.api.TraceBlockByNumber(traced(ctx), n, cfg)
 }
 
 func (d *debugAPI) TraceBlockByHash(ctx context.Context, hash common.Hash, cfg *tracers.TraceConfig) (any, error) {
@@ -73,7 +73,7 @@ func (d *debugAPI) TraceBlockByHash(ctx context.Context, hash common.Hash, cfg *
 		return nil, err
 	}
 	defer release()
-	return d.api.TraceBlockByHash(ctx, hash, cfg)
+	return d.api.TraceBlockByHash(traced(ctx), hash, cfg)
 }
 
 // traceBackend is the chain as the tracers see it.
@@ -117,13 +117,22 @@ func (b *traceBackend) ChainConfig() *params.ChainConfig { return b.back.Chain.C
 func (b *traceBackend) Engine() consensus.Engine         { return coinbaseEngine{} }
 func (b *traceBackend) ChainDb() ethdb.Database          { return b.none }
 
-func (b *traceBackend) StateAtBlock(_ context.Context, blk *types.Block, base *state.StateDB, _, _ bool) (*state.StateDB, tracers.StateReleaseFunc, error) {
+func (b *traceBackend) StateAtBlock(ctx context.Context, blk *types.Block, base *state.StateDB, _, _ bool) (*state.StateDB, tracers.StateReleaseFunc, error) {
 	if base != nil {
 		return base, func() {}, nil
 	}
 	s, err := b.back.Chain.StateAt(blk.Header())
+	if err == nil && ctx.Value(childTraced{}) != nil {
+		err = b.back.Chain.PrepareState(s, blk.Header(), blk.NumberU64()+1)
+	}
 	return s, func() {}, err
 }
+
+// childTraced marks the context of a trace of a whole block: the state that the tracers ask for is that of its parent,
+// and what was voted comes into force before the block begins.
+type childTraced struct{}
+
+func traced(ctx context.Context) context.Context { return context.WithValue(ctx, childTraced{}, true) }
 
 // StateAtTransaction executes a block up to a transaction.
 func (b *traceBackend) StateAtTransaction(ctx context.Context, blk *types.Block, index int) (*types.Transaction, vm.BlockContext, *state.StateDB, tracers.StateReleaseFunc, error) {
@@ -136,6 +145,9 @@ func (b *traceBackend) StateAtTransaction(ctx context.Context, blk *types.Block,
 	}
 	s, err := b.back.Chain.StateAt(parent)
 	if err != nil {
+		return fail(err)
+	}
+	if err := b.back.Chain.PrepareState(s, parent, blk.NumberU64()); err != nil {
 		return fail(err)
 	}
 	h, cfg := blk.Header(), b.back.Chain.Config()
