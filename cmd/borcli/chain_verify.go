@@ -112,6 +112,9 @@ func verifyExport(ctx context.Context, j verifyJob) (*verified, error) {
 		return v, err
 	}
 	if v.First > 1 {
+		if v.Trusted < v.Last {
+			return v, wrongBlock(v.Trusted+1, "nothing proves blocks %d to %d, which come after the block that you know; give the hash of block %d with --checkpoint", v.Trusted+1, v.Last, v.Last)
+		}
 		return v, nil
 	}
 	if err := j.execute(ctx, v); err != nil {
@@ -353,11 +356,28 @@ func blameImport(err error) error {
 	}
 	for _, fault := range verifyFaults {
 		if errors.Is(err, fault) {
-			return &invalidExport{err: err} // the text names the block
+			return &invalidExport{err: &plainFault{err}} // the text names the block
 		}
 	}
 	return err
 }
+
+// plainFault leaves out what a node's log says around the fault: that this node's software may be wrong does not help
+// who looks at a file.
+type plainFault struct{ err error }
+
+func (p *plainFault) Error() string {
+	text, _, _ := strings.Cut(p.err.Error(), "\n")
+	if i := strings.Index(text, chain.ErrInvalidBlock.Error()+": "); i > 0 {
+		text = text[i:]
+	}
+	for _, prefix := range []error{consensus.ErrInvalid, chain.ErrInvalidBody, chain.ErrInvalidBlock} {
+		text = strings.TrimPrefix(text, prefix.Error()+": ")
+	}
+	return strings.TrimPrefix(text, "breaks a rule of consensus: ")
+}
+
+func (p *plainFault) Unwrap() error { return p.err }
 
 // roomFor refuses to begin what cannot end: the blocks are stored once more, beside their states.
 func roomFor(dir string, size uint64) error {

@@ -221,8 +221,8 @@ func TestVerifyExport(t *testing.T) {
 			h := whole.clone(t)
 			x.change(t, h)
 			_, err := h.verify(t, nil)
-			t.Log(err)
 			found(t, err, x.words)
+			require.NotContains(t, err.Error(), "\n", "one sentence")
 		})
 	}
 }
@@ -269,6 +269,8 @@ func TestVerifyPart(t *testing.T) {
 	_, err := h.verify(t, nil)
 	found(t, err, "begins at block 6")
 	known := func(j *verifyJob) { j.Checkpoint = &checkpoint{h.last().Number(), h.last().Hash()} }
+	_, err = h.verify(t, func(j *verifyJob) { j.Checkpoint = &checkpoint{8, h.blocks[2].Hash()} })
+	found(t, err, "block 9: nothing proves blocks 9 to 24")
 	v, err := h.verify(t, known)
 	require.NoError(t, err)
 	require.EqualValues(t, 6, v.First)

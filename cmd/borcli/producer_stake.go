@@ -354,7 +354,7 @@ func (a *app) payOut(ctx context.Context, me *producerInfo) error {
 	case me.account.Leaving.Sign() == 0:
 		return fail(exitRefused, "%s asked for nothing: ask first with borcli producer withdraw AMOUNT", me.Account)
 	case (c.Resigned || c.Guilty) && c.Seated != 0, me.PayableAt > me.now:
-		return fail(exitRefused, "the delay is not over: %s of %s: %s", ether(me.account.Leaving), me.Account, me.payText())
+		return fail(exitRefused, "the delay is not over: %s of %s, %s", ether(me.account.Leaving), me.Account, me.payText())
 	}
 	s, err := a.govern(ctx, txRequest{To: &contracts.ProducersAddress, Data: producersABI.PackWithdraw(), What: "pay " + ether(me.account.Leaving) + " out"})
 	if err != nil {

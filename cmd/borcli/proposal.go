@@ -46,7 +46,7 @@ func proposalCommand() *cobra.Command {
 				return err
 			}
 			return a.approve(ctx, id)
-		}, arguments(1, 1), long("It takes effect with the approval that completes a quorum of the schedule as it is then.")),
+		}, arguments(1, 1), sends, long("Approve a proposal as a producer of the schedule. It takes effect with the approval that completes a quorum of the schedule as it is then.")),
 	)
 }
 
