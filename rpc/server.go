@@ -35,6 +35,7 @@ type service struct {
 
 	calls      chan struct{} // places for executions
 	logQueries chan struct{} // places for log queries
+	traces     chan struct{} // places for traces, of those for executions
 
 	syncWaiters atomic.Int64 // calls that wait for a receipt
 
@@ -72,6 +73,7 @@ func New(cfg Config, back Backend, log *zap.Logger, reg prometheus.Registerer) (
 		cfg: cfg, back: back, log: log, signer: types.LatestSigner(back.Chain.Config()), metrics: newMetrics(reg),
 		hub: newHub(), index: newLogIndex(back.Chain), filters: newFilterTable(cfg.Filters, cfg.FilterTimeout), conns: newConnTable(),
 		calls: make(chan struct{}, cfg.Calls), logQueries: make(chan struct{}, cfg.LogQueries),
+		traces: make(chan struct{}, maxTraces),
 	}
 	sv.ctx, sv.cancel = context.WithCancel(context.Background())
 	s := &Server{service: sv}
@@ -104,7 +106,7 @@ func (s *Server) methods(namespaces []string) (*gethrpc.Server, error) {
 	srv.SetWebsocketReadLimit(int64(s.cfg.BodyBytes))
 	apis := map[string][]any{
 		"eth": {&ethAPI{s.service}, &syncAPI{s.service}}, "net": {&netAPI{s.service}}, "web3": {&web3API{s.service}},
-		"txpool": {&poolAPI{s.service}}, "bor": {&borAPI{s.service}}, "debug": {newDebugAPI(s.service)}, "admin": {&adminAPI{s.service}},
+		"txpool": {&poolAPI{s.service}}, "bor": {&borAPI{s.service}}, "debug": {&debugAPI{s.service}}, "admin": {&adminAPI{s.service}},
 	}
 	for _, n := range namespaces {
 		for _, api := range apis[n] {
