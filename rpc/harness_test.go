@@ -64,7 +64,7 @@ func newGenesisWith(t testing.TB, baseFee uint64, change func(*testGenesis)) *te
 	zero := uint64(0)
 	config := *params.AllDevChainProtocolChanges
 	config.ChainID = big.NewInt(chainID)
-	config.OsakaTime, config.AmsterdamTime, config.BPO1Time, config.BPO2Time = &zero, nil, nil, nil
+	config.OsakaTime, config.AmsterdamTime, config.BogotaTime, config.BPO1Time, config.BPO2Time = &zero, nil, nil, nil, nil
 	g := &testGenesis{
 		config: &config,
 		params: block.Parameters{

@@ -171,9 +171,7 @@ func (sim *simulation) plan() ([]plannedBlock, error) {
 		if err != nil {
 			return nil, err
 		}
-		if h, err = o.header(h); err != nil {
-			return nil, err
-		}
+		h = o.header(h)
 		out, prev = append(out, plannedBlock{h, b}), h
 	}
 	return out, nil
