@@ -63,21 +63,15 @@ func (s *service) newTrace(ctx context.Context, cfg *traceConfig) (*trace, error
 	if t.budget.copies, err = copiesKept(cfg); err != nil {
 		return nil, err
 	}
-	release, err := s.enterCall(ctx)
-	if err != nil {
-		return nil, err
-	}
 	wait, stop := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer stop()
-	select {
-	case s.traces <- struct{}{}:
-	case <-wait.Done():
-		release()
-		return nil, limitExceeded("the node makes %d traces already, as many as it does at the same time; try again", cap(s.traces))
+	release, err := s.enter(wait, s.traces)
+	if err != nil {
+		return nil, limitExceeded("the node makes %d traces of this address already, or %d of all; try again", s.traces.perHost, s.traces.places)
 	}
 	var cancel context.CancelFunc
 	t.ctx, cancel = context.WithTimeout(ctx, maxTraceTime)
-	t.end = func() { cancel(); <-s.traces; release() }
+	t.end = func() { cancel(); release() }
 	return t, nil
 }
 

@@ -213,17 +213,14 @@ func TestTraceBounds(t *testing.T) {
 	require.NoError(t, err)
 	requireCode(t, n.call(nil, "debug_traceBlock", hexutil.Bytes(old)), codeInvalidParams, "lacks fields")
 
-	for range maxTraces {
-		n.srv.traces <- struct{}{}
+	require.Zero(t, n.srv.traces.running, "every place was given back")
+	for i := range maxTraces {
+		require.NoError(t, n.srv.traces.enter(bg, fmt.Sprint(i)))
 	}
 	ended, cancel := context.WithCancel(bg)
 	cancel()
 	_, err = n.srv.newTrace(ended, nil)
-	requireCode(t, err, codeLimit, "")
-	for range maxTraces {
-		<-n.srv.traces
-	}
-	require.Empty(t, n.srv.calls, "every place was given back")
+	requireCode(t, err, codeLimit, "4 of all")
 }
 
 // refBackend is the chain as go-ethereum's tracing API wants it.
