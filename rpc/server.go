@@ -123,16 +123,21 @@ func (s *service) bound() {
 	s.waiters = newBudget(maxSyncWaiters, maxHostWaiters, 1)
 }
 
+// apis are the namespaces; methods.go has an entry for each of their methods.
+func (s *Server) apis() map[string][]any {
+	return map[string][]any{
+		"eth": {&ethAPI{s.service}, &syncAPI{s.service}}, "net": {&netAPI{s.service}}, "web3": {&web3API{s.service}},
+		"txpool": {&poolAPI{s.service}}, "bor": {&borAPI{s.service}}, "debug": {&debugAPI{s.service}}, "admin": {&adminAPI{s.service}},
+	}
+}
+
 // methods is a server with the given namespaces.
 func (s *Server) methods(namespaces []string) (*gethrpc.Server, error) {
 	srv := gethrpc.NewServer()
 	srv.SetBatchLimits(s.cfg.BatchItems, s.cfg.BatchBytes)
 	srv.SetHTTPBodyLimit(s.cfg.BodyBytes)
 	srv.SetWebsocketReadLimit(int64(s.cfg.BodyBytes))
-	apis := map[string][]any{
-		"eth": {&ethAPI{s.service}, &syncAPI{s.service}}, "net": {&netAPI{s.service}}, "web3": {&web3API{s.service}},
-		"txpool": {&poolAPI{s.service}}, "bor": {&borAPI{s.service}}, "debug": {&debugAPI{s.service}}, "admin": {&adminAPI{s.service}},
-	}
+	apis := s.apis()
 	for _, n := range namespaces {
 		for _, api := range apis[n] {
 			if err := srv.RegisterName(n, api); err != nil {
