@@ -109,10 +109,11 @@ func TestNextBaseFee(t *testing.T) {
 
 type feeChain struct {
 	Chain
-	g *genesis
+	g *testGenesis
 }
 
-func (c feeChain) Params() block.Parameters    { return c.g.params }
+func (c feeChain) ParamsFor(*types.Header, uint64) (block.Parameters, error) { return c.g.params, nil }
+
 func (c feeChain) Config() *params.ChainConfig { return c.g.config }
 
 func TestCloseEndsEverything(t *testing.T) {

@@ -149,6 +149,7 @@ func nodeGroups() []Group {
 			{"bor_producers", "", "list", "who produces the children of the head, with their keys", ""},
 			{"bor_schedule", "first slot?, turns?", "list", "who owns the coming turns; at most 1,024", ""},
 			{"bor_getRecord", "block", "object or null", "consensus record, seal and certificates of a block", ""},
+			{"bor_parameters", "", "object", "what producers vote for: parameters of the next block, pending changes, applied ones, upgrades that this node knows", ""},
 			{"bor_exportBlocks", "first height, most?", "blocks, final", "final blocks as they are stored, at most 1,024 and about 8 MiB", ""},
 			{"bor_finalProof", "height?", "object or null", "the certificate of the first block from a height on that has one; without a height the newest", ""},
 			{"bor_peers", "", "list", "peers: provider and why, since when, heights, round trip, counters ([rdma.md](rdma.md))", ""},

@@ -85,6 +85,9 @@ func (t *trace) block(b *types.Block) (*state.StateDB, vm.BlockContext, error) {
 	if err != nil {
 		return nil, vm.BlockContext{}, fmt.Errorf("state below block %d is not available: %w", b.NumberU64(), err)
 	}
+	if err := t.back.Chain.PrepareState(db, parent, b.NumberU64()); err != nil {
+		return nil, vm.BlockContext{}, err
+	}
 	h := b.Header()
 	bc, cfg := t.blockContext(h, nil), t.back.Chain.Config()
 	evm := vm.NewEVM(bc, db, cfg, vm.Config{})
