@@ -39,58 +39,6 @@ func TestReferenceText(t *testing.T) {
 	}
 }
 
-// longChain is a chain of many final blocks of which few have logs; only what a log query reads.
-type longChain struct {
-	Chain
-	headers []*types.Header
-	logs    map[common.Hash]types.Receipts
-}
-
-func (c *longChain) CurrentHeader() *types.Header                   { return c.headers[len(c.headers)-1] }
-func (c *longChain) FinalHeader() *types.Header                     { return c.CurrentHeader() }
-func (c *longChain) HeaderByNumber(n uint64) *types.Header          { return c.headers[n] }
-func (c *longChain) CanonicalHash(n uint64) common.Hash             { return c.headers[n].Hash() }
-func (c *longChain) Receipts(h common.Hash) (types.Receipts, error) { return c.logs[h], nil }
-
-func TestLogsOver100kBlocks(t *testing.T) {
-	c := &longChain{logs: map[common.Hash]types.Receipts{}}
-	wanted := 0
-	for i := range 100_100 {
-		h := &types.Header{Number: big.NewInt(int64(i)), Difficulty: new(big.Int)}
-		if i%1000 == 7 {
-			l := &types.Log{Address: common.Address{byte(i / 1000 % 2)}, BlockNumber: uint64(i)}
-			h.Bloom.Add(l.Address[:])
-			c.logs[h.Hash()] = types.Receipts{{Logs: []*types.Log{l}}}
-			if l.Address == (common.Address{1}) && i >= 50 && i < 100_050 {
-				wanted++
-			}
-		}
-		c.headers = append(c.headers, h)
-	}
-	cfg := DefaultConfig()
-	s := &service{cfg: cfg, back: Backend{Chain: c}, index: newLogIndex(c)}
-	s.bound()
-	from, to := gethrpc.BlockNumber(50), gethrpc.BlockNumber(100_049)
-	q := &logQuery{from: &from, to: &to, addresses: []common.Address{{1}}, hashes: []bloomBits{bitsOf(common.Address{1}.Bytes())}}
-	for range 2 { // the second time from the cache
-		logs, err := s.getLogs(context.Background(), q)
-		require.NoError(t, err)
-		require.Len(t, logs, wanted)
-		for i := 1; i < len(logs); i++ {
-			require.Less(t, logs[i-1].BlockNumber, logs[i].BlockNumber)
-		}
-	}
-	to++
-	_, err := s.getLogs(context.Background(), q)
-	requireCode(t, err, codeLimit, "query covers 100001 blocks")
-
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	to--
-	_, err = s.getLogs(ended, q)
-	require.Error(t, err)
-}
-
 // The next base fee follows the chain's rule: constant, or EIP-1559 above a floor.
 func TestNextBaseFee(t *testing.T) {
 	n := newGenesis(t, 1000)

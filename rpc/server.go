@@ -88,6 +88,9 @@ func New(cfg Config, back Backend, log *zap.Logger, reg prometheus.Registerer) (
 	if err == nil {
 		s.local, err = s.methods(append(slices.Clone(publicNamespaces), "admin"))
 	}
+	if err == nil && cfg.LogIndex != "" {
+		err = s.index.open(cfg.LogIndex)
+	}
 	if err == nil {
 		err = s.listen()
 	}
@@ -98,6 +101,10 @@ func New(cfg Config, back Backend, log *zap.Logger, reg prometheus.Registerer) (
 	s.wg.Add(2)
 	go s.pendingLoop()
 	go s.expireLoop()
+	if s.index.file != nil {
+		s.wg.Add(1)
+		go s.indexLoop()
+	}
 	if back.Sync != nil {
 		s.wg.Add(1)
 		go s.syncLoop()
@@ -199,6 +206,7 @@ func (s *Server) Close() error {
 			cancel()
 		}
 		s.wg.Wait()
+		s.index.close()
 	})
 	return nil
 }
