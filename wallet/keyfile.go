@@ -140,8 +140,19 @@ func addressOf(key []byte) (common.Address, error) {
 	if err != nil {
 		return common.Address{}, errors.New("it holds no valid secp256k1 key (32 bytes, above 0 and below the order of the curve)")
 	}
-	defer wipe(priv.D)
+	defer wipe(priv)
 	return crypto.PubkeyToAddress(priv.PublicKey), nil
+}
+
+// newKey draws a random private key.
+func newKey() ([]byte, common.Address) {
+	for {
+		key := make([]byte, keySize)
+		_, _ = rand.Read(key) // never fails
+		if address, err := addressOf(key); err == nil {
+			return key, address
+		}
+	}
 }
 
 // sealKey encrypts a key as a keystore file of version 3.

@@ -3,7 +3,6 @@ package wallet
 import (
 	"crypto/ecdsa"
 	"fmt"
-	"math/big"
 
 	"github.com/ethereum/go-ethereum/crypto"
 	"golang.org/x/sys/unix"
@@ -62,11 +61,16 @@ func (v *vault) close() {
 
 // signHash signs a 32-byte hash; the last byte of the signature is 0 or 1.
 func signHash(hash, key []byte) ([]byte, error) {
-	k := &ecdsa.PrivateKey{D: new(big.Int).SetBytes(key)}
-	k.Curve = crypto.S256()
-	defer wipe(k.D)
+	k, err := crypto.ToECDSA(key)
+	if err != nil {
+		return nil, fmt.Errorf("an unlocked key is damaged: %w", err)
+	}
+	defer wipe(k)
 	return crypto.Sign(hash, k)
 }
 
-// wipe overwrites the words of a secret number.
-func wipe(n *big.Int) { clear(n.Bits()) }
+// wipe overwrites a private key.
+func wipe(k *ecdsa.PrivateKey) {
+	//lint:ignore SA1019 nothing else reaches the words of the number, and the key is not used again
+	clear(k.D.Bits())
+}
