@@ -33,6 +33,7 @@ type callArgs struct {
 	ChainID           *hexutil.Big                 `json:"chainId"`
 	AuthorizationList []types.SetCodeAuthorization `json:"authorizationList"`
 	BlobHashes        []common.Hash                `json:"blobVersionedHashes"`
+	BlobFeeCap        *hexutil.Big                 `json:"maxFeePerBlobGas"`
 }
 
 func (a *callArgs) from() common.Address {
@@ -61,9 +62,9 @@ func (a *callArgs) check(chainID *big.Int) error {
 		return invalidParams("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
 	case a.ChainID != nil && a.ChainID.ToInt().Cmp(chainID) != 0:
 		return invalidParams("chainId is %s, this chain's is %s", a.ChainID.ToInt(), chainID)
-	case len(a.BlobHashes) > 0:
+	case a.BlobHashes != nil || a.BlobFeeCap != nil:
 		return invalidParams("blob transactions are not accepted on this chain")
-	case a.To == nil && len(a.AuthorizationList) > 0:
+	case a.To == nil && a.AuthorizationList != nil:
 		return invalidParams("authorizationList needs a \"to\": a set-code transaction cannot create a contract")
 	case len(a.input()) > maxCallDataBytes:
 		return limitExceeded("input of %d bytes, %d are allowed", len(a.input()), maxCallDataBytes)
@@ -76,8 +77,13 @@ func (a *callArgs) check(chainID *big.Int) error {
 	return nil
 }
 
-// message is the call as the EVM takes it. Fees may stay 0: then the sender needs no funds for gas.
+// message is the call as the EVM takes it, with the checks of a transaction left out that do not matter to a call.
+// Fees may stay 0: then the sender needs no funds for gas.
 func (a *callArgs) message(baseFee *big.Int, gas uint64) *core.Message {
+	return a.bareMessage(baseFee, gas).SkipNonceCheck().SkipEOACheck().SkipGasLimitCapCheck()
+}
+
+func (a *callArgs) bareMessage(baseFee *big.Int, gas uint64) *core.Message {
 	m := &core.Message{
 		From: a.from(), To: a.To, Value: word(a.Value), GasLimit: gas, Data: a.input(), SetCodeAuthorizations: a.AuthorizationList,
 	}
@@ -99,7 +105,37 @@ func (a *callArgs) message(baseFee *big.Int, gas uint64) *core.Message {
 			}
 		}
 	}
-	return m.SkipNonceCheck().SkipEOACheck().SkipGasLimitCapCheck()
+	return m
+}
+
+// transaction is the unsigned transaction of a call, of the type that its fields ask for. Nonce and gas must be set.
+func (a *callArgs) transaction(chainID *big.Int) *types.Transaction {
+	var list types.AccessList
+	if a.AccessList != nil {
+		list = *a.AccessList
+	}
+	nonce, gas, value := uint64(*a.Nonce), uint64(*a.Gas), word(a.Value)
+	cap, tip := word(a.MaxFeePerGas), word(a.MaxPriorityFee)
+	switch {
+	case a.AuthorizationList != nil:
+		if a.GasPrice != nil {
+			cap, tip = word(a.GasPrice), word(a.GasPrice)
+		}
+		return types.NewTx(&types.SetCodeTx{
+			ChainID: uint256.MustFromBig(chainID), Nonce: nonce, GasTipCap: tip, GasFeeCap: cap, Gas: gas, To: *a.To, Value: value,
+			Data: a.input(), AccessList: list, AuthList: a.AuthorizationList,
+		})
+	case a.GasPrice != nil && a.AccessList != nil:
+		return types.NewTx(&types.AccessListTx{
+			ChainID: chainID, Nonce: nonce, GasPrice: a.GasPrice.ToInt(), Gas: gas, To: a.To, Value: value.ToBig(), Data: a.input(), AccessList: list,
+		})
+	case a.GasPrice != nil:
+		return types.NewTx(&types.LegacyTx{Nonce: nonce, GasPrice: a.GasPrice.ToInt(), Gas: gas, To: a.To, Value: value.ToBig(), Data: a.input()})
+	}
+	return types.NewTx(&types.DynamicFeeTx{
+		ChainID: chainID, Nonce: nonce, GasTipCap: tip.ToBig(), GasFeeCap: cap.ToBig(), Gas: gas, To: a.To, Value: value.ToBig(),
+		Data: a.input(), AccessList: list,
+	})
 }
 
 func word(v *hexutil.Big) *uint256.Int {
@@ -131,6 +167,7 @@ func (o stateOverride) apply(s *state.StateDB, precompiles vm.PrecompiledContrac
 		addrs = append(addrs, a)
 	}
 	slices.SortFunc(addrs, common.Address.Cmp)
+	moved := make(map[common.Address]bool)
 	for _, addr := range addrs {
 		acc := o[addr]
 		if acc.State != nil && acc.StateDiff != nil {
@@ -141,9 +178,14 @@ func (o stateOverride) apply(s *state.StateDB, precompiles vm.PrecompiledContrac
 			if !ok {
 				return invalidParams("override moves %s, which is no precompile", addr)
 			}
-			if _, taken := o[*to]; taken {
-				return invalidParams("override moves a precompile to %s, which is overridden too", to)
+			_, taken := o[*to]
+			switch {
+			case *to == addr:
+				return &Error{Code: codeMovedOntoItself, Message: fmt.Sprintf("override moves precompile %s onto itself", addr)}
+			case taken || moved[*to]:
+				return &Error{Code: codeMovedTwice, Message: fmt.Sprintf("override moves a precompile to %s, which is overridden too", to)}
 			}
+			moved[*to] = true
 			precompiles[*to] = p
 		}
 		delete(precompiles, addr)
@@ -187,6 +229,32 @@ type blockOverride struct {
 	PrevRandao    *common.Hash    `json:"prevRandao"`
 	BaseFeePerGas *hexutil.Big    `json:"baseFeePerGas"`
 	BlobBaseFee   *hexutil.Big    `json:"blobBaseFee"`
+
+	BeaconRoot  *common.Hash       `json:"beaconRoot"`
+	Withdrawals *types.Withdrawals `json:"withdrawals"`
+}
+
+// checkSimulated refuses what a block of this chain cannot have.
+func (o *blockOverride) checkSimulated() error {
+	switch {
+	case o.Withdrawals != nil && len(*o.Withdrawals) > 0:
+		return invalidParams("block override withdrawals: this chain has none")
+	case o.Number != nil && !o.Number.ToInt().IsUint64():
+		return invalidParams("block override number %s does not fit 64 bits", o.Number.ToInt())
+	}
+	return nil
+}
+
+// check refuses what makes no sense for a single call.
+func (o *blockOverride) check() error {
+	switch {
+	case o == nil:
+	case o.BeaconRoot != nil:
+		return invalidParams(`block override "beaconRoot" is not supported for this RPC method`)
+	case o.Withdrawals != nil:
+		return invalidParams(`block override "withdrawals" is not supported for this RPC method`)
+	}
+	return nil
 }
 
 // header is the block's header with the overrides that the execution reads from headers.
@@ -215,9 +283,12 @@ func (o *blockOverride) header(h *types.Header) (*types.Header, error) {
 	}
 	if o.BaseFeePerGas != nil {
 		if o.BaseFeePerGas.ToInt().BitLen() > 256 || o.BaseFeePerGas.ToInt().Sign() < 0 {
-			return nil, fmt.Errorf("block override baseFeePerGas does not fit 256 bits")
+			return nil, invalidParams("block override baseFeePerGas does not fit 256 bits")
 		}
 		c.BaseFee = o.BaseFeePerGas.ToInt()
+	}
+	if o.BeaconRoot != nil {
+		c.ParentBeaconRoot = o.BeaconRoot
 	}
 	return c, nil
 }

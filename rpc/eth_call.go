@@ -45,21 +45,12 @@ func (a *ethAPI) Call(ctx context.Context, args callArgs, ref *gethrpc.BlockNumb
 	return res.Return(), res.Err
 }
 
-// enterCall waits for one of the places for executions, but no longer than a call may take.
-func (s *service) enterCall(ctx context.Context) (func(), error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
-	defer cancel()
-	select {
-	case s.calls <- struct{}{}:
-		return func() { <-s.calls }, nil
-	case <-ctx.Done():
-		return nil, limitExceeded("the node executes %d calls already (rpc.calls); try again", cap(s.calls))
-	}
-}
-
 // prepare checks the arguments and finds the state and the header they run on.
 func (s *service) prepare(args *callArgs, ref *gethrpc.BlockNumberOrHash, blocks *blockOverride) (*state.StateDB, *types.Header, error) {
 	if err := args.check(s.back.Chain.Config().ChainID); err != nil {
+		return nil, nil, err
+	}
+	if err := blocks.check(); err != nil {
 		return nil, nil, err
 	}
 	db, h, err := s.back.state(ref)
@@ -105,7 +96,7 @@ func (s *service) execute(ctx context.Context, args *callArgs, db *state.StateDB
 		return nil, dbErr
 	}
 	if evm.Cancelled() {
-		return nil, &Error{Code: codeServer, Message: fmt.Sprintf("execution aborted (timeout = %s)", s.cfg.CallTimeout)}
+		return nil, abortedCall(s.cfg.CallTimeout)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("err: %w (supplied gas %d)", err, msg.GasLimit)
