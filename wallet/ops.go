@@ -31,7 +31,7 @@ func checkPassword(password string) error {
 // Create makes an empty wallet.
 func (s *Service) Create(ctx context.Context, name, password string) error {
 	if !validName(name) {
-		return invalid("%q cannot name a wallet: use 1 to %d of a-z, 0-9, - and _, beginning with a letter or digit", name, MaxName)
+		return invalid("that cannot name a wallet: use 1 to %d of a-z, 0-9, - and _, beginning with a letter or digit", MaxName)
 	}
 	if err := checkPassword(password); err != nil {
 		return err

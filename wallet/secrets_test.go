@@ -61,7 +61,8 @@ func TestNoSecretsAreTold(t *testing.T) {
 	}
 	call("wallet_create", "a", secrets[0])
 	call("wallet_create", "a", secrets[0])
-	call("wallet_create", "Pa55word no name", secrets[0])
+	call("wallet_create", secrets[0], "a") // in the wrong order
+	call("wallet_unlock", secrets[0], "a", 60)
 	call("wallet_create", 7, secrets[0])
 	call("wallet_newAccount", "a", secrets[0])
 	call("wallet_importKey", "a", secrets[0], hexKey)
@@ -93,7 +94,6 @@ func TestNoSecretsAreTold(t *testing.T) {
 	require.NoError(t, gethErr(cl, nil, "wallet_importKey", "b", secrets[1], hexKey))
 	require.NoError(t, gethErr(cl, &exported, "wallet_export", "b", secrets[1], signer, "key"))
 	require.Equal(t, hexKey, exported)
-	s.log.Sync() //nolint:errcheck
 
 	log.mu.Lock()
 	defer log.mu.Unlock()

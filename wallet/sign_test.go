@@ -100,7 +100,17 @@ fee at most 0.000042 ether (21000 gas at 0.000000002 ether)`, describe(t, func(a
 	require.NoError(t, err)
 	text = describe(t, call(contracts.MembersAddress, add))
 	require.Contains(t, text, "system contract Members")
-	require.Contains(t, text, shop.Hex())
+	require.Contains(t, text, `proposes: adds or changes a member
+    peer = "12D3KooWGRUfmbe4B5jRsYg9dYXbAdHXqzGo4rXzEN1dCD9nMhbJ"
+    account = 0x0000000000000000000000000000000000005409
+    roles = 1`)
+	change, err := contracts.ParameterCall(1000, "gas_limit", []byte{0, 0, 0, 0, 0, 0, 1, 0})
+	require.NoError(t, err)
+	require.Contains(t, describe(t, call(contracts.MembersAddress, change)), "name = \"gas_limit\"\n    value = 0x0000000000000100 = 256")
+	for kind := range uint8(12) { // whatever the data is
+		require.NotEmpty(t, describeProposal(kind, []byte{1, 2, 3}))
+		require.NotEmpty(t, describeProposal(kind, make([]byte, 96)))
+	}
 	text = describe(t, func(a *TxArgs) {
 		a.AuthorizationList = []types.SetCodeAuthorization{{Address: coder, Nonce: 3}}
 	})
