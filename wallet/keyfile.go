@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/ethereum/go-ethereum/accounts/keystore"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -134,14 +135,14 @@ func (k *keyFile) open(password string) ([]byte, common.Address, error) {
 	return key, address, nil
 }
 
-// addressOf checks a private key and derives its address.
+// addressOf checks a private key and derives its address. It leaves no copy of the key behind.
 func addressOf(key []byte) (common.Address, error) {
-	priv, err := crypto.ToECDSA(key)
-	if err != nil {
+	var k secp256k1.PrivateKey
+	defer k.Zero()
+	if len(key) != keySize || k.Key.SetByteSlice(key) || k.Key.IsZero() {
 		return common.Address{}, errors.New("it holds no valid secp256k1 key (32 bytes, above 0 and below the order of the curve)")
 	}
-	defer wipe(priv)
-	return crypto.PubkeyToAddress(priv.PublicKey), nil
+	return common.BytesToAddress(crypto.Keccak256(k.PubKey().SerializeUncompressed()[1:])[12:]), nil
 }
 
 // newKey draws a random private key.

@@ -1,10 +1,8 @@
 package wallet
 
 import (
-	"crypto/ecdsa"
 	"fmt"
 
-	"github.com/ethereum/go-ethereum/crypto"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,20 +55,4 @@ func (v *vault) close() {
 	v.free = nil
 	_ = unix.Munmap(v.mem)
 	v.mem = nil
-}
-
-// signHash signs a 32-byte hash; the last byte of the signature is 0 or 1.
-func signHash(hash, key []byte) ([]byte, error) {
-	k, err := crypto.ToECDSA(key)
-	if err != nil {
-		return nil, fmt.Errorf("an unlocked key is damaged: %w", err)
-	}
-	defer wipe(k)
-	return crypto.Sign(hash, k)
-}
-
-// wipe overwrites a private key.
-func wipe(k *ecdsa.PrivateKey) {
-	//lint:ignore SA1019 nothing else reaches the words of the number, and the key is not used again
-	clear(k.D.Bits())
 }
