@@ -117,7 +117,11 @@ var errPassword = errors.New("wrong password")
 // open decrypts the key. The caller overwrites it. The address that it returns is the key's own, and the file's if that
 // names one.
 func (k *keyFile) open(password string) ([]byte, common.Address, error) {
-	key, err := keystore.DecryptDataV3(k.crypto, password)
+	var key []byte
+	err := scrubbed(func() (err error) {
+		key, err = keystore.DecryptDataV3(k.crypto, password)
+		return err
+	})
 	if errors.Is(err, keystore.ErrDecrypt) {
 		return nil, common.Address{}, errPassword
 	}
@@ -136,13 +140,17 @@ func (k *keyFile) open(password string) ([]byte, common.Address, error) {
 }
 
 // addressOf checks a private key and derives its address. It leaves no copy of the key behind.
-func addressOf(key []byte) (common.Address, error) {
-	var k secp256k1.PrivateKey
-	defer k.Zero()
-	if len(key) != keySize || k.Key.SetByteSlice(key) || k.Key.IsZero() {
-		return common.Address{}, errors.New("it holds no valid secp256k1 key (32 bytes, above 0 and below the order of the curve)")
-	}
-	return common.BytesToAddress(crypto.Keccak256(k.PubKey().SerializeUncompressed()[1:])[12:]), nil
+func addressOf(key []byte) (address common.Address, err error) {
+	err = scrubbed(func() error {
+		var k secp256k1.PrivateKey
+		defer k.Zero()
+		if len(key) != keySize || k.Key.SetByteSlice(key) || k.Key.IsZero() {
+			return errors.New("it holds no valid secp256k1 key (32 bytes, above 0 and below the order of the curve)")
+		}
+		address = common.BytesToAddress(crypto.Keccak256(k.PubKey().SerializeUncompressed()[1:])[12:])
+		return nil
+	})
+	return address, err
 }
 
 // newKey draws a random private key.
@@ -158,7 +166,11 @@ func newKey() ([]byte, common.Address) {
 
 // sealKey encrypts a key as a keystore file of version 3.
 func sealKey(key []byte, address common.Address, password string, n, p int) ([]byte, error) {
-	c, err := keystore.EncryptDataV3(key, []byte(password), n, p)
+	var c keystore.CryptoJSON
+	err := scrubbed(func() (err error) {
+		c, err = keystore.EncryptDataV3(key, []byte(password), n, p)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("encrypt a key: %w", err)
 	}

@@ -304,6 +304,11 @@ func (d *daemon) find(t *testing.T, key []byte) (n int) {
 		got, _ := mem.ReadAt(b, int64(from)) // pages that were never touched cannot be read
 		total += got
 		n += bytes.Count(b[:got], key) + bytes.Count(b[:got], reversed)
+		for _, k := range [][]byte{key, reversed} {
+			if i := bytes.Index(b[:got], k); i >= 0 {
+				t.Logf("FOUND rev=%v at %x %s ctx %x", bytes.Equal(k, reversed), from+uint64(i), line, b[max(0, i-64):min(i+128, got)])
+			}
+		}
 	}
 	require.Greater(t, total, 1<<20, "the memory could not be read")
 	return n
