@@ -97,7 +97,7 @@ const counterABI = `[{"type":"constructor","inputs":[{"name":"initial","type":"u
 {"type":"event","name":"Set","inputs":[{"name":"by","type":"address","indexed":true},{"name":"note","type":"string","indexed":true},{"name":"to","type":"uint256","indexed":false}],"anonymous":false},
 {"type":"error","name":"TooLarge","inputs":[{"name":"value","type":"uint256"},{"name":"limit","type":"uint256"}]}]`
 
-func counter(t *testing.T) *abi.ABI {
+func counterContract(t *testing.T) *abi.ABI {
 	t.Helper()
 	x, err := parseABI([]byte(counterABI))
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func counter(t *testing.T) *abi.ABI {
 }
 
 func TestMethodsAreFoundByNameOrSignature(t *testing.T) {
-	x := counter(t)
+	x := counterContract(t)
 	for _, c := range []struct {
 		name  string
 		count int
@@ -226,7 +226,7 @@ func FuzzArtefact(f *testing.F) {
 }
 
 func TestRevertsInWords(t *testing.T) {
-	x := counter(t)
+	x := counterContract(t)
 	e := x.Errors["TooLarge"]
 	args, err := packArguments(e.Inputs, "TooLarge", []string{"7", "5"})
 	require.NoError(t, err)
