@@ -98,9 +98,8 @@ func TestEvidence(t *testing.T) {
 	// A precommit, and a prevote across it.
 	low := s.sealed(z, 60, root, "low")
 	crossed := s.sealed(z, 62, low.Hash(), "crossed")
-	path := []*block.SealedHeader{s.sealed(x, 66, common.Hash{}, "")}
 	mid := s.sealed(y, 64, low.Hash(), "mid")
-	path = []*block.SealedHeader{s.sealed(x, 66, mid.Hash(), "top"), mid, low}
+	path := []*block.SealedHeader{s.sealed(x, 66, mid.Hash(), "top"), mid, low}
 	commit := block.Link{Kind: block.Precommit, Source: crossed.Point(), Target: crossed.Point()}
 	across := prevote(low.Point(), path[0].Point())
 	votes := []*block.Vote{s.voteOf(z, commit), s.voteOf(z, across)}
