@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,6 +108,46 @@ func TestEvidence(t *testing.T) {
 	bad(exitVerify, "is asked for there", "cross", path[1:], votes)
 	bad(exitVerify, "not a precommit and a prevote", "cross", path, []*block.Vote{votes[1], votes[0]})
 	require.Contains(t, s.do(5, "producer", "evidence", "submit", s.evidenceFile("cross", path, votes)), z.account.Hex()+" is guilty")
+}
+
+// Two nodes on two branches: the producer that sealed a block on each in one slot is found, and convicted by the file.
+func TestFindEvidence(t *testing.T) {
+	s := simulate(t)
+	other := *s // another node's chain
+	srv := httptest.NewServer(&other)
+	defer srv.Close()
+	branch := func(salt string) (list []*block.SealedHeader) {
+		parent := common.Hash{1}
+		for i, slot := range []uint64{0, 3, 7, 8, 12, 20} {
+			by := s.ops[i%4]
+			if slot == 8 && salt == "b" {
+				by = s.ops[1] // the slot of another: no evidence
+			}
+			h := s.sealed(by, slot, parent, salt)
+			h.Header.Number.SetUint64(uint64(i))
+			seal, err := by.signer.SignSeal(h.Header.Hash())
+			require.NoError(t, err)
+			h = &block.SealedHeader{Header: h.Header, Record: h.Record, Seal: seal}
+			list, parent = append(list, h), h.Hash()
+		}
+		return list
+	}
+	s.records, other.records = branch("a"), branch("b")
+	out := filepath.Join(t.TempDir(), "found.json")
+	find := func(slot string) outcome {
+		return s.as(5, "producer", "evidence", "find", "--slot", slot, "--other", srv.URL, "--out", out)
+	}
+	for _, slot := range []string{"8", "9", "21", "4"} {
+		o := find(slot)
+		require.Equal(t, exitNotFound, o.code, "%s: %s", slot, o.err)
+		require.NoFileExists(t, out)
+	}
+	o := find("12")
+	require.Equal(t, exitOK, o.code, o.err)
+	require.Contains(t, o.out, s.ops[0].account.Hex()+" sealed two blocks of slot 12")
+	require.Contains(t, s.do(5, "producer", "evidence", "submit", out), s.ops[0].account.Hex()+" is guilty")
+	require.Equal(t, exitUsage, find("20").code, "a file is not overwritten")
+	s.refused(5, exitUsage, "give --slot", "producer", "evidence", "find")
 }
 
 func FuzzParseEvidence(f *testing.F) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/eth/ethconfig"
@@ -90,7 +91,8 @@ type simulatedChain struct {
 	ops     []operator
 	url     string
 	dir     string
-	started uint64 // genesis time of the contracts
+	started uint64                // genesis time of the contracts
+	records []*block.SealedHeader // what bor_getRecord gives, by height
 }
 
 func simulate(t *testing.T) *simulatedChain {
@@ -187,6 +189,8 @@ func (s *simulatedChain) result(r *http.Request, q *rpcRequest) (any, error) {
 			out = append(out, map[string]any{"seat": fmt.Sprintf("0x%x", i), "account": o.account})
 		}
 		return out, nil
+	case "bor_getRecord":
+		return s.record(string(q.Params[0]))
 	case "bor_parameters":
 		return json.RawMessage(`{"number":"0x65","parameters":{"gasLimit":"0x11e1a300","maxBlockBytes":"0x400000","baseFee":"0x0","feeMarket":false,
 			"seats":"0x5","minProducers":"0x4","jailTurns":"0x3","slashPercent":"0x32","minStake":"0x56bc75e2d63100000"},
@@ -208,6 +212,21 @@ func (s *simulatedChain) result(r *http.Request, q *rpcRequest) (any, error) {
 		s.backend.Commit()
 	}
 	return out, err
+}
+
+func (s *simulatedChain) record(ref string) (any, error) {
+	n := uint64(len(s.records)) - 1
+	if ref != `"latest"` {
+		var at hexutil.Uint64
+		if err := json.Unmarshal([]byte(ref), &at); err != nil {
+			return nil, err
+		}
+		n = uint64(at)
+	}
+	if n >= uint64(len(s.records)) {
+		return nil, nil
+	}
+	return map[string]any{"raw": hexutil.Bytes(s.records[n].Encode())}, nil
 }
 
 // pass lets time go by.
