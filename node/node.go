@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/config"
@@ -47,6 +48,7 @@ type Node struct {
 	sync    *blocksync.Manager
 	rpc     *rpc.Server
 	members *members
+	duties  *duties        // of a producer; nil: an observer
 	closers []func() error // in order of opening
 	ran     atomic.Bool
 }
@@ -143,7 +145,9 @@ func (n *Node) openConsensus() (err error) {
 		Chain: n.chain, Store: n.store, Network: net, Log: n.log.Named("consensus"), Registry: n.reg,
 		Txs: n.transactions,
 		OnEvidence: func(e dpos.Evidence) {
-			n.log.Warn("a producer broke a rule of consensus", zap.Stringer("producer", e.Guilty), zap.Uint64("slot", e.Slot), zap.Uint8("kind", uint8(e.Kind)))
+			if n.duties != nil {
+				n.duties.accuse(e, n.chain.Sealed)
+			}
 		},
 	}
 	if p := n.cfg.Path(n.cfg.Keys.Producer); p != "" {
@@ -183,6 +187,23 @@ func (n *Node) openConsensus() (err error) {
 		Log:          n.log.Named("sync"), Registry: n.reg,
 	})
 	net.m.Store(n.sync)
+	if err != nil || deps.Signer == nil {
+		return err
+	}
+	return n.openDuties(deps.Signer)
+}
+
+// openDuties prepares what a producer's node sends by itself.
+func (n *Node) openDuties(s consensus.Signer) (err error) {
+	signs, _ := s.(txSigner)
+	p := n.gen.Parameters()
+	n.duties, err = newDuties(dutyDeps{
+		cfg: n.cfg.Duties, self: s.Account(), params: p, domain: block.Domain{ChainID: p.ChainID, Genesis: n.chain.Genesis().Hash()},
+		chain: dutyExecutor{n.chain}, pool: n.pool, consensus: n.driver, signer: signs,
+		synced: func() bool { return n.sync.Status().State == blocksync.InSync },
+		offer:  n.sync.BroadcastTransactions,
+		file:   n.cfg.Path(DutiesFile), log: n.log.Named("duties"), reg: n.reg,
+	})
 	return err
 }
 
@@ -198,7 +219,7 @@ func (n *Node) transactions(parent common.Hash) chain.TxSource {
 
 func (n *Node) openRPC() (err error) {
 	cfg := n.cfg.RPC
-	cfg.IPCPath = n.cfg.Path(cfg.IPCPath)
+	cfg.IPCPath, cfg.JWTSecret, cfg.LogIndex = n.cfg.Path(cfg.IPCPath), n.cfg.Path(cfg.JWTSecret), n.cfg.Path(cfg.LogIndex)
 	n.rpc, err = rpc.New(cfg, rpc.Backend{
 		Chain: n.chain, Pool: n.pool, Consensus: rpcConsensus{n}, Sync: rpcSync{n}, Network: rpcNetwork{n}, Admin: rpcAdmin{n},
 		Version: "bornode/v" + Version,
@@ -228,6 +249,9 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { n.watchHead(run); return nil })
 	g.Go(func() error { n.watchFinal(run); return nil })
 	g.Go(func() error { n.gossip(run); return nil })
+	if n.duties != nil {
+		g.Go(func() error { n.duties.run(run); return nil })
+	}
 	for _, addr := range n.cfg.P2P.Peers {
 		if err := n.host.Dial(run, addr); err != nil {
 			n.log.Warn("peer of the configuration is not dialled", zap.String("address", addr), zap.Error(err))
