@@ -20,7 +20,7 @@ import (
 )
 
 // guides are the documents whose shell blocks are run, in this order.
-var guides = []string{"README.md", "docs/HACKING.md"}
+var guides = []string{"README.md", "docs/HACKING.md", "docs/quickstart.md"}
 
 // testBlock runs all tests, this one too.
 const testBlock = "make test-all\n"
