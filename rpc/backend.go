@@ -137,7 +137,7 @@ func (b *Backend) header(ref gethrpc.BlockNumberOrHash) (*types.Header, error) {
 	}
 	h := b.Chain.HeaderByHash(hash)
 	if h != nil && ref.RequireCanonical && b.Chain.CanonicalHash(h.Number.Uint64()) != hash {
-		return nil, fmt.Errorf("block %s is not on the executed chain", hash)
+		return nil, fmt.Errorf("hash is not currently canonical: block %s is not on the executed chain", hash)
 	}
 	return h, nil
 }
@@ -167,7 +167,11 @@ func (b *Backend) mustHeader(ref gethrpc.BlockNumberOrHash) (*types.Header, erro
 		return nil, err
 	}
 	if h == nil {
-		return nil, fmt.Errorf("header not found: this node has no block %s", ref.String())
+		words := "header not found" // clients look for these words, and for these by hash
+		if _, ok := ref.Hash(); ok {
+			words = "header for hash not found"
+		}
+		return nil, fmt.Errorf("%s: this node has no block %s", words, ref.String())
 	}
 	return h, nil
 }

@@ -57,7 +57,7 @@ func newGenesis(t testing.TB, baseFee uint64) *genesis {
 	zero := uint64(0)
 	config := *params.AllDevChainProtocolChanges
 	config.ChainID = big.NewInt(chainID)
-	config.OsakaTime, config.AmsterdamTime, config.BPO1Time, config.BPO2Time = &zero, nil, nil, nil
+	config.OsakaTime, config.AmsterdamTime, config.BogotaTime, config.BPO1Time, config.BPO2Time = &zero, nil, nil, nil, nil
 	g := &genesis{
 		config: &config,
 		params: block.Parameters{

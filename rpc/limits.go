@@ -15,6 +15,9 @@ const (
 	minWriteRate = 256 << 10
 )
 
+// maxTraceTime is how long one debug_trace... may take, whatever its timeout asks for.
+const maxTraceTime = 55 * time.Second
+
 // Bounds on what a client may ask for that are not settings.
 const (
 	maxStorageKeys     = 1024      // keys of one eth_getProof
@@ -35,6 +38,9 @@ const (
 	maxSimulateBlocks  = 256       // blocks of one eth_simulateV1, empty ones between them included
 	maxSimulateCalls   = 10_000    // calls of one eth_simulateV1
 	maxSimulateBytes   = 32 << 20  // memory of what the calls of one eth_simulateV1 return and log
+	maxTraces          = 4         // traces made at the same time
+	maxTraceBytes      = 64 << 20  // JSON of one debug_trace...
+	maxStorageSlots    = 1024      // slots of one eth_getStorageValues
 	logChunkBlocks     = 256       // blocks that a log worker takes at a time
 	logCacheChunks     = 512       // chunks of final blocks whose blooms stay in memory (64 KiB each)
 	maxSyncWaiters     = 4096      // eth_sendRawTransactionSync under way

@@ -164,10 +164,7 @@ func (sim *simulation) plan() ([]plannedBlock, error) {
 		if time <= prev.Time {
 			return nil, &Error{Code: codeBlockTime, Message: fmt.Sprintf("block timestamps must be in order: %d <= %d", time, prev.Time)}
 		}
-		h, err := o.header(nextSimulated(prev, number, time))
-		if err != nil {
-			return nil, err
-		}
+		h := o.header(nextSimulated(prev, number, time))
 		out, prev = append(out, plannedBlock{h, b}), h
 	}
 	return out, nil
