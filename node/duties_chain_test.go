@@ -37,73 +37,130 @@ func twin(t *testing.T, by *signer.Local, parent *block.SealedHeader, slot, seco
 	return &block.Block{SealedHeader: s}
 }
 
-// Two blocks of one slot reach the node; its own transaction has the contract slash who sealed them, once.
-func TestDoubleSealIsSlashed(t *testing.T) {
+// court is a running node that shares a schedule of two with a producer whose keys the test has. Nothing becomes final.
+type court struct {
+	t      *testing.T
+	n      *Node
+	ctx    context.Context
+	guilty *signer.Local
+	logs   *observer.ObservedLogs
+	p      block.Parameters
+}
+
+func newCourt(t *testing.T) *court {
+	t.Helper()
 	c := folder(t)
 	const chainID = 4711
 	keys, err := MakeKeys(c.DataDir, true, chainID)
 	require.NoError(t, err)
 	guilty, err := signer.Generate(rand.Reader)
 	require.NoError(t, err)
-	proof := guilty.ProvePossession(chainID)
-	ether := big.NewInt(1e18)
 	g, err := genesis.New(genesis.Options{
-		ChainID: chainID, GenesisTime: uint64(time.Now().Unix()), Slot: 200 * time.Millisecond, TurnSlots: 4, MinProducers: 1, //nolint:gosec // after 1970
+		ChainID: chainID, GenesisTime: uint64(time.Now().Unix()), Slot: 100 * time.Millisecond, TurnSlots: 4, MinProducers: 1, //nolint:gosec // after 1970
 		Fees: genesis.Fees{Mode: genesis.FeesFixed, BaseFee: 1000},
 		Producers: []genesis.Producer{
 			{Account: keys.Account, BLSKey: [48]byte(keys.BLSKey), Proof: [96]byte(keys.Proof)},
-			{Account: guilty.Account(), BLSKey: guilty.VoteKey(), Proof: proof},
+			{Account: guilty.Account(), BLSKey: guilty.VoteKey(), Proof: guilty.ProvePossession(chainID)},
 		},
 		Members: []genesis.Member{{PeerID: keys.PeerID, Account: keys.Account, Roles: genesis.RoleProducer},
 			{PeerID: "12D3KooWGRUnBwmXqXhGZhSNqTQzRVnzNgEpEuNrBEd5gGZ5TtCe", Account: guilty.Account(), Roles: genesis.RoleProducer}},
-		Alloc: map[common.Address]*big.Int{keys.Account: ether},
+		Alloc: map[common.Address]*big.Int{keys.Account: big.NewInt(1e18)},
 	})
 	require.NoError(t, err)
 	require.NoError(t, g.Write(filepath.Join(c.DataDir, GenesisFile)))
 	core, logs := observer.New(zap.InfoLevel)
 	n, err := New(t.Context(), c, zap.New(core), telemetry.NewRegistry())
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
-	defer func() { stop(); require.NoError(t, <-ended) }()
+	t.Cleanup(func() { stop(); require.NoError(t, <-ended) })
+	return &court{t: t, n: n, ctx: ctx, guilty: guilty, logs: logs, p: n.gen.Parameters()}
+}
 
-	p := n.gen.Parameters()
-	require.Eventually(t, func() bool { // in a turn of the guilty, beside the head: what is preferred would be executed
-		slot, ok := p.SlotAt(time.Now())
-		head := n.chain.CurrentHeader()
-		if s, err := n.driver.Schedule(); err != nil || !ok || head.Number.Sign() == 0 || s.Owner(slot, p.TurnSlots).Account != guilty.Account() {
+// twins enters count blocks of one slot of the guilty beside the head: what is preferred would be executed, and fail.
+func (x *court) twins(count int) (made []*block.Block) {
+	x.t.Helper()
+	require.Eventually(x.t, func() bool {
+		slot, ok := x.p.SlotAt(time.Now())
+		head := x.n.chain.CurrentHeader()
+		if s := x.n.gen.Schedule(); !ok || head.Number.Sign() == 0 || s.Owner(slot, x.p.TurnSlots).Account != x.guilty.Account() {
 			return false
 		}
-		parent := n.chain.Sealed(head.ParentHash)
-		if sealed := n.chain.Sealed(head.Hash()); parent == nil || sealed == nil || sealed.Slot() >= slot {
+		parent := x.n.chain.Sealed(head.ParentHash)
+		if sealed := x.n.chain.Sealed(head.Hash()); parent == nil || sealed == nil || sealed.Slot() >= slot {
 			return false
 		}
-		a := n.driver.AddBlock(ctx, twin(t, guilty, parent, slot, p.HeaderTime(slot), 1))
-		b := n.driver.AddBlock(ctx, twin(t, guilty, parent, slot, p.HeaderTime(slot), 2))
-		if a != nil || b != nil {
-			require.NotErrorIs(t, a, consensus.ErrInvalid)
-			require.NotErrorIs(t, b, consensus.ErrInvalid)
+		for i := range count {
+			b := twin(x.t, x.guilty, parent, slot, x.p.HeaderTime(slot), byte(i+1))
+			if err := x.n.driver.AddBlock(x.ctx, b); err != nil {
+				require.NotErrorIs(x.t, err, consensus.ErrInvalid)
+				made = nil
+				return false
+			}
+			made = append(made, b)
 		}
-		return a == nil && b == nil
+		return true
 	}, patience, 10*time.Millisecond)
+	return made
+}
 
-	require.Eventually(t, func() bool {
-		info, _, err := n.chain.Candidate(n.chain.CurrentHeader(), guilty.Account())
-		return err == nil && info.Guilty
-	}, patience, 20*time.Millisecond, "slashed")
-	above := n.chain.CurrentHeader().Number.Uint64() + rankBlocks
-	require.Eventually(t, func() bool { return n.chain.CurrentHeader().Number.Uint64() > above }, patience, 20*time.Millisecond)
-	sent := 0
-	for h := uint64(1); h <= above; h++ {
-		for _, tx := range n.chain.BlockByNumber(h).Transactions {
-			require.Equal(t, contracts.ProducersAddress, *tx.To())
-			sent++
-		}
+// votes brings in votes of the guilty.
+func (x *court) votes(links ...block.Link) {
+	x.t.Helper()
+	domain := block.Domain{ChainID: x.p.ChainID, Genesis: x.n.chain.Genesis().Hash()}
+	var vs []block.Vote
+	for _, l := range links {
+		sig, err := x.guilty.SignVote(domain.VoteDigest(l))
+		require.NoError(x.t, err)
+		vs = append(vs, block.Vote{Link: l, Voter: x.guilty.Account(), Signature: sig})
 	}
-	require.Equal(t, 1, sent, "one transaction")
-	require.Equal(t, 1, logs.FilterMessageSnippet("was slashed").Len())
-	st, err := n.chain.StateAt(n.chain.CurrentHeader())
-	require.NoError(t, err)
-	require.Negative(t, st.GetBalance(keys.Account).ToBig().Cmp(ether), "the submitter paid for it")
+	require.NoError(x.t, x.n.driver.AddVotes(vs))
+}
+
+// Whatever a producer did, the node that meets it has the contract slash the guilty, by one transaction of its own.
+func TestGuiltIsSlashed(t *testing.T) {
+	for name, sin := range map[string]func(*court){
+		"two seals": func(x *court) { x.twins(2) },
+		"two votes of a slot": func(x *court) {
+			slot, _ := x.p.SlotAt(time.Now())
+			source := block.Point{Hash: x.n.chain.Genesis().Hash()}
+			x.votes(block.Link{Kind: block.Prevote, Source: source, Target: block.Point{Slot: slot, Hash: common.Hash{1}}},
+				block.Link{Kind: block.Prevote, Source: source, Target: block.Point{Slot: slot, Hash: common.Hash{2}}})
+		},
+		"a vote across a precommit": func(x *court) {
+			b := x.twins(1)[0]
+			var d *block.SealedHeader
+			require.Eventually(x.t, func() bool {
+				d = x.n.chain.Sealed(x.n.chain.CurrentHeader().Hash())
+				return d != nil && d.Number() > b.Number()+2
+			}, patience, 10*time.Millisecond)
+			x.votes(block.Link{Kind: block.Precommit, Source: b.Point(), Target: b.Point()},
+				block.Link{Kind: block.Prevote, Source: block.Point{Hash: x.n.chain.Genesis().Hash()}, Target: d.Point()})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newCourt(t)
+			require.Eventually(t, func() bool { return x.n.chain.CurrentHeader().Number.Sign() > 0 }, patience, 10*time.Millisecond)
+			sin(x)
+			guilty := func() bool {
+				info, _, err := x.n.chain.Candidate(x.n.chain.CurrentHeader(), x.guilty.Account())
+				return err == nil && info.Guilty
+			}
+			require.Eventually(t, guilty, patience, 20*time.Millisecond, "slashed")
+			above := x.n.chain.CurrentHeader().Number.Uint64() + rankBlocks
+			require.Eventually(t, func() bool { return x.n.chain.CurrentHeader().Number.Uint64() > above }, patience, 20*time.Millisecond)
+			sent := 0
+			for h := uint64(1); h <= above; h++ {
+				for _, tx := range x.n.chain.BlockByNumber(h).Transactions {
+					require.Equal(t, contracts.ProducersAddress, *tx.To())
+					require.Positive(t, tx.GasFeeCap().Sign(), "the submitter pays")
+					sent++
+				}
+			}
+			require.Equal(t, 1, sent, "one transaction")
+			require.Equal(t, 1, x.logs.FilterMessageSnippet("was slashed").Len())
+		})
+	}
 }

@@ -26,8 +26,8 @@ var producersABI = contracts.NewProducers()
 
 // shortEpochs makes what governance waits for short.
 func shortEpochs(s *Spec) {
-	s.Slot, s.Turn, s.EpochBlocks = 250*time.Millisecond, 1, 20
-	s.Settings = genesis.ProducerSettings{Seats: 5, JailTurns: 3, EvidenceWindow: 10 * time.Minute, WithdrawDelay: 11 * time.Minute, UnjailDelay: 2 * time.Second}
+	s.Slot, s.Turn, s.EpochBlocks = 250*time.Millisecond, 1, 24
+	s.Settings = genesis.ProducerSettings{Seats: 5, JailTurns: 4, EvidenceWindow: 10 * time.Minute, WithdrawDelay: 11 * time.Minute, UnjailDelay: 2 * time.Second}
 }
 
 // add brings a producer's node in that is a candidate then, or not.
@@ -269,7 +269,7 @@ func TestGovernanceOfGuilt(t *testing.T) {
 	soon(t, "the guilty has no seat", func() bool { return !slices.Contains(schedule(t, c), guilty.Account) })
 	s := until(t, n, 0, "an answer", func(Status) bool { return true })
 	// What is under way still: two epochs, in which the old schedule may produce.
-	finalAbove(t, n, s.Head+45, 0, 1, 2, guilty.Index)
+	finalAbove(t, n, s.Head+50, 0, 1, 2, guilty.Index)
 	logged(t, guilty, "proven guilty", guilty.Account.Hex())
 	head, err := c.HeaderByNumber(t.Context(), nil)
 	require.NoError(t, err)
@@ -295,4 +295,86 @@ func sealedAt(ctx context.Context, c *ethclient.Client, height uint64) (*block.S
 		return nil, err
 	}
 	return block.DecodeSealedHeader(r.Raw)
+}
+
+// Once the admin has given up its power the producers decide by votes: a node comes in, a member is removed and its
+// links drop at once. A producer that resigns follows as an observer and sends nothing, and gets its stake back after
+// the delay, not before.
+func TestGovernanceOfMembers(t *testing.T) {
+	n := upNetwork(t, func(s *Spec) {
+		shortEpochs(s)
+		s.Observers, s.MinProducers = 1, 3
+		s.Settings.EvidenceWindow, s.Settings.WithdrawDelay = 5*time.Second, 8*time.Second
+	})
+	c := client(t, n, 0)
+	ctx := t.Context()
+	give, err := contracts.SetAdminCall(common.Address{})
+	require.NoError(t, err)
+	_, err = n.decide(ctx, c, give)
+	require.NoError(t, err)
+	refusedCall(t, c, n.Admin.Address, contracts.MembersAddress, give, "only a producer of the schedule or the admin proposes")
+
+	t.Run("stake", func(t *testing.T) { withdrawal(t, n, c) })
+
+	resigned := n.Nodes[3]
+	as(t, n, c, resigned, contracts.ProducersAddress, nil, producersABI.PackResign())
+
+	j, err := n.Add(ctx, AddOptions{})
+	require.NoError(t, err, "admitted by votes")
+	removed, newcomer := n.Nodes[4], n.Nodes[j.Node]
+	until(t, n, newcomer.Index, "connected with all", func(s Status) bool { return s.Peers >= 5 })
+	remove, err := contracts.RemoveMemberCall(removed.PeerID)
+	require.NoError(t, err)
+	_, err = n.decide(ctx, c, remove)
+	require.NoError(t, err)
+	until(t, n, removed.Index, "no links", func(s Status) bool { return s.Peers == 0 })
+	logged(t, removed, "this node is not a member", removed.PeerID)
+	for _, x := range []*Node{n.Nodes[0], newcomer} {
+		until(t, n, x.Index, "without the one removed", func(s Status) bool { return s.Peers == 4 })
+	}
+
+	soon(t, "who resigned has no seat", func() bool { return !slices.Contains(schedule(t, c), resigned.Account) })
+	logged(t, resigned, "no candidate any more", resigned.Account.Hex())
+	from := until(t, n, 0, "an answer", func(Status) bool { return true })
+	finalAbove(t, n, from.Head+60, 0, 1, 2, resigned.Index, newcomer.Index) // what is under way still: two epochs
+	for h := from.Head + 51; h < from.Head+60; h++ {
+		x, err := c.HeaderByNumber(ctx, new(big.Int).SetUint64(h))
+		require.NoError(t, err)
+		require.NotEqual(t, resigned.Account, x.Coinbase, "block %d", h)
+	}
+	require.Zero(t, metric(t, resigned, "bornode_duties_transactions_total"), "it sends nothing")
+	sameChain(t, n, 0, 1, 2, resigned.Index, newcomer.Index)
+	require.True(t, removed.Process.Alive())
+}
+
+// withdrawal takes stake back.
+func withdrawal(t *testing.T, n *Network, c *ethclient.Client) {
+	owner := funded{n.Accounts[3]}
+	ether := big.NewInt(1e18)
+	var last *types.Receipt
+	for _, call := range []struct {
+		value *big.Int
+		data  []byte
+	}{{ether, producersABI.PackDeposit()}, {nil, producersABI.PackRequestWithdrawal(ether)}} {
+		r, err := n.transact(t.Context(), c, owner, contracts.ProducersAddress, call.value, call.data)
+		require.NoError(t, err)
+		last = r
+	}
+	asked, err := c.HeaderByNumber(t.Context(), last.BlockNumber)
+	require.NoError(t, err)
+	ready := stakeOf(t, c, owner.Account()).ReadyAt
+	require.Equal(t, asked.Time+8, ready)
+	refusedCall(t, c, owner.Account(), contracts.ProducersAddress, producersABI.PackWithdraw(), "the delay is not over")
+	soon(t, "the delay is over", func() bool {
+		h, err := c.HeaderByNumber(t.Context(), nil)
+		return err == nil && h.Time >= ready
+	})
+	before, err := c.BalanceAt(t.Context(), owner.Account(), nil)
+	require.NoError(t, err)
+	_, err = n.transact(t.Context(), c, owner, contracts.ProducersAddress, nil, producersABI.PackWithdraw())
+	require.NoError(t, err)
+	after, err := c.BalanceAt(t.Context(), owner.Account(), nil)
+	require.NoError(t, err)
+	require.Equal(t, ether, new(big.Int).Sub(after, before), "nothing else was paid: fees are 0")
+	require.Zero(t, stakeOf(t, c, owner.Account()).Leaving.Sign())
 }
