@@ -100,7 +100,7 @@ func Default() *Config {
 		RPC:       rpc.DefaultConfig(),
 	}
 	c.Store.Dir = "blocks"
-	c.RPC.IPCPath = "bornode.ipc"
+	c.RPC.IPCPath, c.RPC.LogIndex = "bornode.ipc", "log_index"
 	return c
 }
 

@@ -92,16 +92,9 @@ func readBytes(s Slots, slot common.Hash, limit int) (b []byte, fits bool, err e
 	return b, true, nil
 }
 
-// ParameterValue is the value of a parameter as a proposal carries it: 8 bytes, the most significant first.
+// ParameterValue is the value of a parameter as a proposal carries it: 8 bytes, the most significant first. See
+// genesis.EncodeParameter, which knows names and bounds.
 func ParameterValue(v uint64) []byte { return binary.BigEndian.AppendUint64(nil, v) }
-
-// DecodeParameter reads what ParameterValue made; false if the bytes are no such value.
-func DecodeParameter(b []byte) (uint64, bool) {
-	if len(b) != 8 {
-		return 0, false
-	}
-	return binary.BigEndian.Uint64(b), true
-}
 
 // Settings are the rules of Producers that may change by vote.
 type Settings struct {

@@ -191,17 +191,23 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestUpgradesDigest(t *testing.T) {
+	ones := make(map[common.Hash]bool)
 	digest := func(u ...Upgrade) common.Hash {
 		o := example(t)
 		o.Upgrades = u
 		g, err := New(o)
 		require.NoError(t, err)
+		if len(u) == 1 {
+			require.NotEqual(t, g.UpgradesDigest(), u[0].Digest(), "a vote is for one upgrade")
+			require.False(t, ones[u[0].Digest()])
+			ones[u[0].Digest()] = true
+		}
 		return g.UpgradesDigest()
 	}
 	a := Upgrade{Height: 5, Name: "a"}
 	seen := map[common.Hash]bool{digest(): true}
 	for i, u := range [][]Upgrade{
-		{a}, {{Height: 6, Name: "a"}}, {{Height: 5, Name: "b"}}, {{Height: 5, Name: "a", Fork: "amsterdam"}}, {a, {Height: 9, Name: "b"}},
+		{a}, {{Height: 6, Name: "a"}}, {{Height: 5, Name: "b"}}, {{Height: 5, Name: "a", Fork: "osaka"}}, {a, {Height: 9, Name: "b"}},
 		{{Height: 5, Name: "a", Parameters: map[string]string{"gas_limit": "6000000"}}},
 		{{Height: 5, Name: "a", Parameters: map[string]string{"gas_limit": "7000000"}}},
 		{{Height: 5, Name: "a", Code: map[common.Address]hexutil.Bytes{MembersAddress: {1}}}},

@@ -219,7 +219,7 @@ func (n *Node) transactions(parent common.Hash) chain.TxSource {
 
 func (n *Node) openRPC() (err error) {
 	cfg := n.cfg.RPC
-	cfg.IPCPath = n.cfg.Path(cfg.IPCPath)
+	cfg.IPCPath, cfg.JWTSecret, cfg.LogIndex = n.cfg.Path(cfg.IPCPath), n.cfg.Path(cfg.JWTSecret), n.cfg.Path(cfg.LogIndex)
 	n.rpc, err = rpc.New(cfg, rpc.Backend{
 		Chain: n.chain, Pool: n.pool, Consensus: rpcConsensus{n}, Sync: rpcSync{n}, Network: rpcNetwork{n}, Admin: rpcAdmin{n},
 		Version: "bornode/v" + Version,

@@ -87,7 +87,8 @@ func TestLogsOver100kBlocks(t *testing.T) {
 		c.headers = append(c.headers, h)
 	}
 	cfg := DefaultConfig()
-	s := &service{cfg: cfg, back: Backend{Chain: c}, index: newLogIndex(c), logQueries: make(chan struct{}, 1)}
+	s := &service{cfg: cfg, back: Backend{Chain: c}, index: newLogIndex(c)}
+	s.bound()
 	from, to := gethrpc.BlockNumber(50), gethrpc.BlockNumber(100_049)
 	q := &logQuery{from: &from, to: &to, addresses: []common.Address{{1}}, hashes: []bloomBits{bitsOf(common.Address{1}.Bytes())}}
 	for range 2 { // the second time from the cache

@@ -45,18 +45,6 @@ func (a *ethAPI) Call(ctx context.Context, args callArgs, ref *gethrpc.BlockNumb
 	return res.Return(), res.Err
 }
 
-// enterCall waits for one of the places for executions, but no longer than a call may take.
-func (s *service) enterCall(ctx context.Context) (func(), error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
-	defer cancel()
-	select {
-	case s.calls <- struct{}{}:
-		return func() { <-s.calls }, nil
-	case <-ctx.Done():
-		return nil, limitExceeded("the node executes %d calls already (rpc.calls); try again", cap(s.calls))
-	}
-}
-
 // prepare checks the arguments and finds the state and the header they run on.
 func (s *service) prepare(args *callArgs, ref *gethrpc.BlockNumberOrHash, blocks *blockOverride) (*state.StateDB, *types.Header, error) {
 	if err := args.check(s.back.Chain.Config().ChainID); err != nil {

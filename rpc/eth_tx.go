@@ -33,12 +33,12 @@ func (a *ethAPI) SendRawTransactionSync(ctx context.Context, raw hexutil.Bytes, 
 			return nil, invalidParams("timeout of %d ms, 1 to %d are allowed", wait, maxSyncWait)
 		}
 	}
-	if a.syncWaiters.Add(1) > maxSyncWaiters {
-		a.syncWaiters.Add(-1)
-		return nil, limitExceeded("%d transactions are waited for already; use eth_sendRawTransaction and ask for the receipt", maxSyncWaiters)
+	ctx, leave, err := a.enterWait(ctx)
+	if err != nil {
+		return nil, err
 	}
-	defer a.syncWaiters.Add(-1)
-	sub := a.hub.subscribe(want{kind: kindHeads, hashes: true, limit: maxSubscriberItems})
+	defer leave()
+	sub := a.hub.subscribe(want{host: a.host(ctx), kind: kindHeads, hashes: true, limit: maxSubscriberItems})
 	defer sub.close()
 	hash, err := a.SendRawTransaction(ctx, raw)
 	if err != nil {

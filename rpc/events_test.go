@@ -282,7 +282,7 @@ func TestSlowSubscriberIsToldAndClosed(t *testing.T) {
 
 func TestPolledFilterOverflowAndExpiry(t *testing.T) {
 	h := newHub()
-	table := newFilterTable(2, time.Minute)
+	table := newFilterTable(2, 2, time.Minute)
 	now := time.Unix(1000, 0)
 	table.now = func() time.Time { return now }
 	a, err := table.add(&polledFilter{sub: h.subscribe(want{kind: kindHeads, limit: 3})})
@@ -290,7 +290,7 @@ func TestPolledFilterOverflowAndExpiry(t *testing.T) {
 	_, err = table.add(&polledFilter{sub: h.subscribe(want{kind: kindHeads, limit: 3})})
 	require.NoError(t, err)
 	_, err = table.add(&polledFilter{sub: h.subscribe(want{kind: kindHeads, limit: 3})})
-	requireCode(t, err, codeLimit, "2 filters are in use")
+	requireCode(t, err, codeLimit, "or 2 of all")
 	require.Equal(t, 2, h.listeners(kindHeads), "the refused one leaves nothing behind")
 
 	now = now.Add(40 * time.Second)

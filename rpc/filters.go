@@ -13,7 +13,7 @@ import (
 
 // filterTable holds the polled filters of all clients. A filter nobody polls is dropped after Config.FilterTimeout.
 type filterTable struct {
-	limit   int
+	count   *budget
 	timeout time.Duration
 	now     func() time.Time
 
@@ -27,17 +27,17 @@ type polledFilter struct {
 	polled time.Time
 }
 
-func newFilterTable(limit int, timeout time.Duration) *filterTable {
-	return &filterTable{limit: limit, timeout: timeout, now: time.Now, filters: make(map[gethrpc.ID]*polledFilter)}
+func newFilterTable(limit, perHost int, timeout time.Duration) *filterTable {
+	return &filterTable{count: newBudget(int64(limit), int64(perHost), 1), timeout: timeout, now: time.Now, filters: make(map[gethrpc.ID]*polledFilter)}
 }
 
 func (t *filterTable) add(f *polledFilter) (gethrpc.ID, error) {
+	if !t.count.take(f.sub.host, 1) {
+		f.sub.close()
+		return "", limitExceeded("%d filters of this address are in use, or %d of all, as many as this node allows; uninstall some with eth_uninstallFilter or subscribe over WebSocket", t.count.perHost, t.count.most)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.filters) >= t.limit {
-		f.sub.close()
-		return "", limitExceeded("%d filters are in use, as many as this node allows; uninstall some with eth_uninstallFilter or subscribe over WebSocket", t.limit)
-	}
 	id := gethrpc.NewID()
 	f.polled = t.now()
 	t.filters[id] = f
@@ -60,9 +60,14 @@ func (t *filterTable) remove(id gethrpc.ID) bool {
 	delete(t.filters, id)
 	t.mu.Unlock()
 	if ok {
-		f.sub.close()
+		t.drop(f)
 	}
 	return ok
+}
+
+func (t *filterTable) drop(f *polledFilter) {
+	f.sub.close()
+	t.count.give(f.sub.host, 1)
 }
 
 // expire drops the filters that were not polled for the time-out.
@@ -72,7 +77,7 @@ func (t *filterTable) expire() {
 	for id, f := range t.filters {
 		if t.now().Sub(f.polled) > t.timeout {
 			delete(t.filters, id)
-			f.sub.close()
+			t.drop(f)
 		}
 	}
 }
@@ -93,20 +98,20 @@ func (s *service) expireLoop() {
 
 var errNoFilter = &Error{Code: codeServer, Message: "filter not found: it was uninstalled, or not polled for too long"}
 
-func (a *ethAPI) NewFilter(c filters.FilterCriteria) (gethrpc.ID, error) {
+func (a *ethAPI) NewFilter(ctx context.Context, c filters.FilterCriteria) (gethrpc.ID, error) {
 	q, err := newLogQuery(c)
 	if err != nil {
 		return "", err
 	}
-	return a.filters.add(&polledFilter{sub: a.hub.subscribe(want{kind: kindLogs, logs: q, limit: maxFilterItems}), query: q})
+	return a.filters.add(&polledFilter{sub: a.hub.subscribe(want{host: a.host(ctx), kind: kindLogs, logs: q, limit: maxFilterItems}), query: q})
 }
 
-func (a *ethAPI) NewBlockFilter() (gethrpc.ID, error) {
-	return a.filters.add(&polledFilter{sub: a.hub.subscribe(want{kind: kindHeads, hashes: true, limit: maxFilterItems})})
+func (a *ethAPI) NewBlockFilter(ctx context.Context) (gethrpc.ID, error) {
+	return a.filters.add(&polledFilter{sub: a.hub.subscribe(want{host: a.host(ctx), kind: kindHeads, hashes: true, limit: maxFilterItems})})
 }
 
-func (a *ethAPI) NewPendingTransactionFilter(full *bool) (gethrpc.ID, error) {
-	return a.filters.add(&polledFilter{sub: a.hub.subscribe(want{kind: kindPending, hashes: full == nil || !*full, limit: maxFilterItems})})
+func (a *ethAPI) NewPendingTransactionFilter(ctx context.Context, full *bool) (gethrpc.ID, error) {
+	return a.filters.add(&polledFilter{sub: a.hub.subscribe(want{host: a.host(ctx), kind: kindPending, hashes: full == nil || !*full, limit: maxFilterItems})})
 }
 
 func (a *ethAPI) UninstallFilter(id gethrpc.ID) bool { return a.filters.remove(id) }

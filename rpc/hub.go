@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"github.com/bornode/bornode/chain"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -27,14 +26,14 @@ var errOverflow = errors.New("too many notifications are waiting: the subscriber
 // gets nothing more, so that it can be told; it never misses an event silently. The order of events is that of the
 // calls of publish.
 type hub struct {
-	waiting atomic.Int64 // bytes in all queues
+	waiting *budget // bytes in all queues
 
 	mu   sync.RWMutex
 	subs [kinds]map[*subscriber]struct{}
 }
 
 func newHub() *hub {
-	h := new(hub)
+	h := &hub{waiting: newBudget(maxAllQueueBytes, maxHostQueueBytes, 0)}
 	for k := range h.subs {
 		h.subs[k] = make(map[*subscriber]struct{})
 	}
@@ -44,6 +43,7 @@ func newHub() *hub {
 // subscriber is one queue of events, bounded by count and bytes.
 type subscriber struct {
 	hub    *hub
+	host   string
 	kind   kind
 	logs   *logQuery // only kindLogs
 	hashes bool      // heads and transactions: only hashes are kept
@@ -59,6 +59,7 @@ type subscriber struct {
 
 // want is what a subscriber asks for.
 type want struct {
+	host   string // whose quotas it uses
 	kind   kind
 	logs   *logQuery // only kindLogs
 	hashes bool      // of heads and transactions the hashes alone
@@ -67,7 +68,7 @@ type want struct {
 
 func (h *hub) subscribe(w want) *subscriber {
 	k := w.kind
-	s := &subscriber{hub: h, kind: k, logs: w.logs, hashes: w.hashes, limit: w.limit, ready: make(chan struct{}, 1)}
+	s := &subscriber{hub: h, host: w.host, kind: k, logs: w.logs, hashes: w.hashes, limit: w.limit, ready: make(chan struct{}, 1)}
 	h.mu.Lock()
 	h.subs[k][s] = struct{}{}
 	h.mu.Unlock()
@@ -87,7 +88,7 @@ func (s *subscriber) close() {
 // empty hands out the queue; s.mu is held.
 func (s *subscriber) empty() []any {
 	items := s.items
-	s.hub.waiting.Add(-s.bytes)
+	s.hub.waiting.give(s.host, s.bytes)
 	s.items, s.bytes = nil, 0
 	return items
 }
@@ -147,9 +148,11 @@ func (s *subscriber) fits(items []any) bool {
 		return false
 	}
 	// A little is always granted: others that hold much must not close this one.
-	if s.hub.waiting.Add(size) > maxAllQueueBytes && s.bytes+size > minQueueBytes {
-		s.hub.waiting.Add(-size)
-		return false
+	if !s.hub.waiting.take(s.host, size) {
+		if s.bytes+size > minQueueBytes {
+			return false
+		}
+		s.hub.waiting.force(s.host, size)
 	}
 	s.items, s.bytes = append(s.items, items...), s.bytes+size
 	return true

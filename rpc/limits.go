@@ -8,6 +8,13 @@ const (
 	maxAcceptWait = time.Second
 )
 
+// Time to write a message to a WebSocket or Unix connection: minWriteTime and as long as minWriteRate (bytes per second)
+// takes, but not longer than rpc.write_timeout.
+const (
+	minWriteTime = 10 * time.Second
+	minWriteRate = 256 << 10
+)
+
 // Bounds on what a client may ask for that are not settings.
 const (
 	maxStorageKeys     = 1024      // keys of one eth_getProof
@@ -18,7 +25,8 @@ const (
 	maxSubscriberItems = 8192      // notifications waiting for one subscriber before it is closed
 	maxFilterItems     = 65536     // changes waiting for one polled filter before it is dropped
 	maxQueueBytes      = 32 << 20  // memory of what waits for one subscriber or polled filter
-	minQueueBytes      = 256 << 10 // of these, what each may hold however much the others do
+	minQueueBytes      = 64 << 10  // of these, what each may hold however much the others do
+	maxHostQueueBytes  = 64 << 20  // the same for all of one host
 	maxAllQueueBytes   = 256 << 20 // the same for all of them together
 	maxLogBytes        = 32 << 20  // memory of the logs of one answer
 	maxScheduleTurns   = 1024      // turns of one bor_schedule
@@ -30,5 +38,13 @@ const (
 	logChunkBlocks     = 256       // blocks that a log worker takes at a time
 	logCacheChunks     = 512       // chunks of final blocks whose blooms stay in memory (64 KiB each)
 	maxSyncWaiters     = 4096      // eth_sendRawTransactionSync under way
+	maxHostWaiters     = 1024      // the same of one host
 	maxSyncWait        = 60_000    // milliseconds of one eth_sendRawTransactionSync
+	maxConnRequests    = 64        // requests of one WebSocket or Unix connection that are not answered
+	maxGateQueue       = 16384     // requests of one host that wait for a place
+	minInFlight        = 256 << 10 // bytes of requests and answers that a host may hold however much the others do
+	bodyStep           = 64 << 10  // bytes of a body that are read at a time
+	ipcReadAhead       = 64 << 10  // bytes that the reader of the Unix socket may hold of later messages
+	maxHeaderBytes     = 64 << 10  // header of an HTTP request
+	maxTokenBytes      = 4096      // JSON web token
 )

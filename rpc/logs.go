@@ -150,12 +150,11 @@ func newLogIndex(c Chain) *logIndex {
 func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.LogTimeout)
 	defer cancel()
-	select {
-	case s.logQueries <- struct{}{}:
-		defer func() { <-s.logQueries }()
-	case <-ctx.Done():
-		return nil, limitExceeded("the node answers %d log queries already (rpc.log_queries); try again", cap(s.logQueries))
+	release, err := s.enter(ctx, s.logQueries)
+	if err != nil {
+		return nil, limitExceeded("the node answers %d log queries of this address already (rpc.log_queries_per_host), or %d of all (rpc.log_queries); try again", s.logQueries.perHost, s.logQueries.places)
 	}
+	defer release()
 	if q.block != nil {
 		return s.logsOfBlock(q)
 	}

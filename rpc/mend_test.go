@@ -37,12 +37,12 @@ func TestLogLimitsByHash(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 
-	n.srv.logQueries <- struct{}{} // the only place is taken
+	require.NoError(t, n.srv.logQueries.enter(bg, "x")) // the only place is taken
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
 	_, err = n.srv.getLogs(ctx, &logQuery{block: &hash})
 	requireCode(t, err, codeLimit, "rpc.log_queries")
-	<-n.srv.logQueries
+	n.srv.logQueries.leave("x")
 }
 
 // Logs of one block are counted while they are collected, with their bytes.
@@ -83,9 +83,9 @@ func TestQueueBytes(t *testing.T) {
 	require.Len(t, items, 3)
 	_, err = a.take()
 	require.ErrorIs(t, err, errOverflow)
-	require.Zero(t, h.waiting.Load())
+	require.Zero(t, h.waiting.total())
 	a.put(fat)
-	require.Zero(t, h.waiting.Load(), "nothing is kept for one that overflowed")
+	require.Zero(t, h.waiting.total(), "nothing is kept for one that overflowed")
 
 	// All together are bounded too, but each may hold a little.
 	var all []*subscriber
@@ -96,19 +96,19 @@ func TestQueueBytes(t *testing.T) {
 		all = append(all, s)
 	}
 	b, c := h.subscribe(want{kind: kindLogs, limit: 100}), h.subscribe(want{kind: kindLogs, limit: 100})
-	b.put(&types.Log{Data: make([]byte, maxAllQueueBytes-h.waiting.Load()-1024)})
+	b.put(&types.Log{Data: make([]byte, maxAllQueueBytes-h.waiting.total()-1024)})
 	require.False(t, b.full())
 	small := &types.Log{Data: make([]byte, minQueueBytes/2)}
 	c.put(small)
 	require.False(t, c.full())
-	require.Greater(t, h.waiting.Load(), int64(maxAllQueueBytes))
+	require.Greater(t, h.waiting.total(), int64(maxAllQueueBytes))
 	c.put(small)
 	require.True(t, c.full())
 	for _, s := range append(all, b, c) {
 		s.close()
 		s.put(fat)
 	}
-	require.Zero(t, h.waiting.Load(), "closed ones hold nothing")
+	require.Zero(t, h.waiting.total(), "closed ones hold nothing")
 }
 
 // A filter or subscriber that asked for hashes keeps hashes, not whole transactions.
@@ -239,20 +239,20 @@ func TestFeeHistoryTakesAPlace(t *testing.T) {
 	api := &ethAPI{n.srv.service}
 	ended, cancel := context.WithCancel(bg)
 	cancel()
-	n.srv.calls <- struct{}{}
+	require.NoError(t, n.srv.calls.enter(bg, "x"))
 	some := []float64{50}
 	_, err := api.FeeHistory(ended, math.HexOrDecimal64(2), gethrpc.LatestBlockNumber, &some)
 	requireCode(t, err, codeLimit, "rpc.calls")
 	h, err := api.FeeHistory(bg, math.HexOrDecimal64(2), gethrpc.LatestBlockNumber, nil)
 	require.NoError(t, err, "headers alone need no place")
 	require.Len(t, h.BaseFee, 3)
-	<-n.srv.calls
+	n.srv.calls.leave("x")
 	_, err = api.FeeHistory(ended, math.HexOrDecimal64(2), gethrpc.LatestBlockNumber, nil)
 	requireCode(t, err, codeLimit, "rpc.call_timeout")
 	h, err = api.FeeHistory(bg, math.HexOrDecimal64(2), gethrpc.LatestBlockNumber, &some)
 	require.NoError(t, err)
 	require.Len(t, h.Reward, 2)
-	require.Empty(t, n.srv.calls, "the place is free again")
+	require.Zero(t, n.srv.calls.running, "the place is free again")
 }
 
 // Only a client that does not keep up is a slow one; one that goes away is not.

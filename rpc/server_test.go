@@ -99,7 +99,7 @@ func TestRequestLimits(t *testing.T) {
 	for range 2 {
 		require.NoError(t, n.call(nil, "eth_newBlockFilter"))
 	}
-	requireCode(t, n.call(nil, "eth_newBlockFilter"), codeLimit, "2 filters are in use")
+	requireCode(t, n.call(nil, "eth_newBlockFilter"), codeLimit, "or 2 of all")
 
 	conn, _, err := websocket.DefaultDialer.Dial(n.srv.WSURL(), nil)
 	require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestMoreLimits(t *testing.T) {
 }
 
 func TestConnectionLimit(t *testing.T) {
-	n := newNet(t, 0, func(c *Config) { c.Connections = 2 }) // one is the test's own
+	n := newNet(t, 0, func(c *Config) { c.Connections, c.ConnectionsPerHost = 9, 2 }) // one is the test's own
 	addr := strings.TrimPrefix(n.srv.HTTPURL(), "http://")
 	a, err := net.Dial("tcp", addr)
 	require.NoError(t, err)

@@ -48,48 +48,82 @@ func (s *service) stream(ctx context.Context, w want, show func(any) (any, error
 	if !ok {
 		return nil, gethrpc.ErrNotificationsUnsupported
 	}
-	peer := gethrpc.PeerInfoFromContext(ctx).RemoteAddr
-	if !s.conns.enter(peer, s.cfg.Subscriptions) {
-		return nil, limitExceeded("this connection has %d subscriptions, as many as this node allows", s.cfg.Subscriptions)
+	c := s.caller(ctx)
+	if c != nil {
+		if err := c.subscribe(); err != nil {
+			return nil, err
+		}
 	}
-	w.limit = maxSubscriberItems
+	w.host, w.limit = s.host(ctx), maxSubscriberItems
 	sub, out := s.hub.subscribe(w), n.CreateSubscription()
+	var known <-chan struct{}
+	if c != nil {
+		known = c.announced(out.ID)
+	}
 	s.wg.Add(1)
 	go func() {
 		defer s.wg.Done()
-		defer s.conns.leave(peer)
 		defer sub.close()
-		for {
-			select {
-			case <-sub.ready:
-			case <-out.Err():
-				return
-			case <-s.ctx.Done():
-				return
-			}
-			items, err := sub.take()
-			for _, x := range items {
-				if err != nil {
-					break
-				}
-				var v any
-				if v, err = show(x); err == nil {
-					err = n.Notify(out.ID, v)
-				}
-			}
-			if err != nil {
-				if !slow(err) { // the client went away
-					s.conns.close(peer, "a notification could not be sent")
-					return
-				}
-				s.metrics.overflows.Inc()
-				s.log.Info("closed the connection of a slow subscriber", zap.String("peer", peer), zap.Error(err))
-				s.conns.close(peer, errOverflow.Error())
-				return
-			}
+		if c != nil {
+			defer c.unsubscribe()
+			defer c.forget(out.ID)
+		}
+		if err := s.pump(sub, out, n, known, show); err != nil {
+			s.endSlow(c, err)
 		}
 	}()
 	return out, nil
+}
+
+// pump sends what comes until the subscription ends; an error means that the connection must end too. It begins when
+// known is closed: go-ethereum would keep without bound what comes before the client knows the subscription.
+func (s *service) pump(sub *subscriber, out *gethrpc.Subscription, n *gethrpc.Notifier, known <-chan struct{}, show func(any) (any, error)) error {
+	for {
+		select {
+		case <-known:
+			known = nil
+		case <-sub.ready:
+		case <-out.Err():
+			return nil
+		case <-s.ctx.Done():
+			return nil
+		}
+		if known != nil {
+			if sub.full() {
+				return errOverflow
+			}
+			continue
+		}
+		items, err := sub.take()
+		if err != nil {
+			return err
+		}
+		for _, x := range items {
+			v, err := show(x)
+			if err == nil {
+				err = n.Notify(out.ID, v)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// endSlow closes the connection of a subscriber that misses events, or that has gone.
+func (s *service) endSlow(c *caller, err error) {
+	if slow(err) {
+		s.metrics.overflows.Inc()
+	}
+	if c == nil {
+		return
+	}
+	if !slow(err) {
+		c.end("a notification could not be sent")
+		return
+	}
+	s.log.Info("closed the connection of a slow subscriber", zap.String("peer", c.id), zap.Error(err))
+	c.end(errOverflow.Error())
 }
 
 // slow reports whether a subscription ended because its client did not keep up: its queue was full, or it took nothing

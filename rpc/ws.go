@@ -2,14 +2,13 @@ package rpc
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
@@ -23,99 +22,60 @@ const (
 	maxCloseText = 120 // bytes of a WebSocket close reason (RFC 6455: 125 with the code)
 )
 
-// connTable knows the connections that can hold subscriptions, by remote address: what a method learns of its caller.
-type connTable struct {
-	mu    sync.Mutex
-	conns map[string]*connEntry
+// wsStream is a WebSocket connection. Compression is not offered, so a message is as large as it looks.
+type wsStream struct {
+	conn    *websocket.Conn
+	timeout time.Duration // for the rest of a message that has begun
+	inside  atomic.Bool   // a message has begun: pongs between its fragments give it no more time
+	done    chan struct{}
 }
 
-type connEntry struct {
-	subscriptions int
-	close         func(reason string)
-}
-
-func newConnTable() *connTable { return &connTable{conns: make(map[string]*connEntry)} }
-
-func (t *connTable) add(peer string, closer func(string)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.conns[peer] = &connEntry{close: closer}
-}
-
-func (t *connTable) remove(peer string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.conns, peer)
-}
-
-// enter counts a subscription; false if the connection has enough.
-func (t *connTable) enter(peer string, limit int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.conns[peer]
-	if e == nil {
-		return false // closed meanwhile
+func (c *wsStream) read(limit int) ([]byte, error) {
+	c.inside.Store(false)
+	_ = c.conn.SetReadDeadline(time.Now().Add(wsSilence))
+	c.conn.SetReadLimit(int64(limit))
+	_, r, err := c.conn.NextReader()
+	if err != nil {
+		return nil, err
 	}
-	if e.subscriptions >= limit {
-		return false
+	c.inside.Store(true)
+	_ = c.conn.SetReadDeadline(time.Now().Add(c.timeout))
+	var buf bytes.Buffer
+	_, err = io.Copy(&buf, r)
+	return buf.Bytes(), err
+}
+
+func (c *wsStream) pong(string) error {
+	if c.inside.Load() {
+		return nil
 	}
-	e.subscriptions++
-	return true
+	return c.conn.SetReadDeadline(time.Now().Add(wsSilence))
 }
 
-func (t *connTable) leave(peer string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e := t.conns[peer]; e != nil {
-		e.subscriptions--
+func (c *wsStream) write(b []byte, deadline time.Time) error {
+	_ = c.conn.SetWriteDeadline(deadline)
+	return c.conn.WriteMessage(websocket.TextMessage, b)
+}
+
+func (c *wsStream) shut(reason string) {
+	close(c.done)
+	code := websocket.CloseNormalClosure
+	if reason != "" {
+		code = websocket.CloseTryAgainLater
 	}
+	_ = c.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason[:min(len(reason), maxCloseText)]), time.Now().Add(wsCloseWait))
+	_ = c.conn.Close()
 }
 
-// close ends a connection with a reason.
-func (t *connTable) close(peer, reason string) {
-	t.mu.Lock()
-	e := t.conns[peer]
-	t.mu.Unlock()
-	if e != nil {
-		e.close(reason)
-	}
-}
-
-// wsConn is a WebSocket connection as go-ethereum's codec takes it; closing it tells the client why.
-type wsConn struct {
-	*websocket.Conn
-	id   string
-	once sync.Once
-	done chan struct{}
-}
-
-func (c *wsConn) RemoteAddr() string { return c.id }
-
-func (c *wsConn) Close() error {
-	c.end(websocket.CloseNormalClosure, "")
-	return nil
-}
-
-func (c *wsConn) end(code int, reason string) {
-	c.once.Do(func() {
-		close(c.done)
-		if len(reason) > maxCloseText {
-			reason = reason[:maxCloseText]
-		}
-		_ = c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, reason), time.Now().Add(wsCloseWait))
-		_ = c.Conn.Close()
-	})
-}
-
-// pings keeps the connection alive and ends it when the client is silent.
-func (c *wsConn) pings() {
+// pings keeps the connection alive and ends it when it cannot be written to.
+func (c *wsStream) pings(end func(string)) {
 	t := time.NewTicker(wsPing)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
-			if c.WriteControl(websocket.PingMessage, nil, time.Now().Add(wsCloseWait)) != nil {
-				c.end(websocket.CloseGoingAway, "no answer to pings")
+			if c.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(wsCloseWait)) != nil {
+				end("no answer to pings")
 				return
 			}
 		case <-c.done:
@@ -124,38 +84,8 @@ func (c *wsConn) pings() {
 	}
 }
 
-func (c *wsConn) write(v any) error {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	return c.WriteMessage(websocket.TextMessage, bytes.TrimSuffix(buf.Bytes(), []byte("\n")))
-}
-
-func (c *wsConn) read(v any) error {
-	_, b, err := c.ReadMessage()
-	if err != nil {
-		return err
-	}
-	_ = c.SetReadDeadline(time.Now().Add(wsSilence))
-	return json.Unmarshal(b, v)
-}
-
-// codecOf builds the codec. C and M are go-ethereum's connection and message types, which it does not export.
-func codecOf[C, M any](c *wsConn, build func(C, func(context.Context, *M, bool) error, func(context.Context, []*M, bool) error, func(any) error) gethrpc.ServerCodec) gethrpc.ServerCodec {
-	conn, ok := any(c).(C)
-	if !ok {
-		panic("rpc: go-ethereum's codec wants more of a connection than Close and SetWriteDeadline")
-	}
-	return build(conn,
-		func(_ context.Context, m *M, _ bool) error { return c.write(m) },
-		func(_ context.Context, ms []*M, _ bool) error { return c.write(ms) }, c.read)
-}
-
 // serveWS upgrades a request and serves it until it ends.
-func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveWS(w http.ResponseWriter, r *http.Request, srv *gethrpc.Server) {
 	up := websocket.Upgrader{ReadBufferSize: 4096, WriteBufferSize: 4096, CheckOrigin: func(r *http.Request) bool {
 		o := r.Header.Get("Origin")
 		return o == "" || originAllowed(s.cfg.Origins, o)
@@ -165,14 +95,11 @@ func (s *Server) serveWS(w http.ResponseWriter, r *http.Request) {
 		return // the upgrader has answered
 	}
 	s.metrics.requests.WithLabelValues("ws").Inc()
-	conn.SetReadLimit(int64(s.cfg.BodyBytes))
-	c := &wsConn{Conn: conn, id: conn.RemoteAddr().String(), done: make(chan struct{})}
-	_ = conn.SetReadDeadline(time.Now().Add(wsSilence))
-	conn.SetPongHandler(func(string) error { return conn.SetReadDeadline(time.Now().Add(wsSilence)) })
-	s.conns.add(c.id, func(reason string) { c.end(websocket.CloseTryAgainLater, reason) })
-	defer s.conns.remove(c.id)
-	go c.pings()
-	s.public.ServeCodec(codecOf(c, gethrpc.NewFuncCodec), 0)
+	st := &wsStream{conn: conn, timeout: s.cfg.ReadHeaderTimeout, done: make(chan struct{})}
+	conn.SetPongHandler(st.pong)
+	c := newWire(s.service, conn.RemoteAddr().String(), hostOf(r.RemoteAddr), st)
+	go st.pings(c.close)
+	c.serve(srv)
 }
 
 // originAllowed reports whether a page of this origin may call. Without a list only pages of this host may.

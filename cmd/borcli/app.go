@@ -32,6 +32,7 @@ type surroundings struct {
 type app struct {
 	surroundings
 	settings
+	root  *cobra.Command
 	flags *pflag.FlagSet // of the command that runs
 
 	nodeClient   *gethrpc.Client
@@ -47,7 +48,8 @@ func execute(ctx context.Context, args []string, s surroundings) int {
 	a := &app{surroundings: s, stdin: newLineReader(s.in), abis: []*abi.ABI{contracts.ProducersABI(), contracts.MembersABI()}}
 	defer a.close()
 	cmd := root(s.home)
-	cmd.SetArgs(args)
+	a.root = cmd
+	cmd.SetArgs(protectNegative(args))
 	cmd.SetIn(s.in)
 	cmd.SetOut(s.out)
 	cmd.SetErr(s.errOut)
@@ -56,6 +58,7 @@ func execute(ctx context.Context, args []string, s surroundings) int {
 		return exitOK
 	}
 	e := a.explain(err)
+	e.msg = strings.ReplaceAll(e.msg, negative, "")
 	if a.JSON {
 		_ = writeJSON(s.errOut, map[string]any{"error": e.msg, "exit": e.code})
 	} else {
@@ -64,11 +67,28 @@ func execute(ctx context.Context, args []string, s surroundings) int {
 	return e.code
 }
 
+// negative marks arguments such as -5 until the flags are parsed: no flag is a digit.
+const negative = "\x1f"
+
+func protectNegative(args []string) []string {
+	out := make([]string, len(args))
+	for i, x := range args {
+		if out[i] = x; len(x) > 1 && x[0] == '-' && x[1] >= '0' && x[1] <= '9' {
+			out[i] = negative + x
+		}
+	}
+	return out
+}
+
 func root(home string) *cobra.Command {
 	cmd := group("borcli", "Accounts, transactions, contracts and government of a chain", commands()...)
 	cmd.Long = "borcli talks to a node (--node) and, for signatures, to a wallet (--wallet) or a key file (--key).\n\n" +
 		"Every setting is a flag, an environment variable (--chain-id is " + envPrefix + "CHAIN_ID) and a line of\n" +
-		"~/" + configName + " (borcli config prints one)."
+		"~/" + configName + " (borcli config prints one).\n\nExit codes:\n"
+	for code, what := range exitCodes {
+		cmd.Long += fmt.Sprintf("  %d  %s\n", code, what)
+	}
+	cmd.Long = strings.TrimRight(cmd.Long, "\n")
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -88,6 +108,9 @@ func command(use, short string, run func(ctx context.Context, a *app, args []str
 		a := c.Context().Value(appKey{}).(*app)
 		if err := a.configure(c); err != nil {
 			return err
+		}
+		for i := range args {
+			args[i] = strings.TrimPrefix(args[i], negative)
 		}
 		return run(c.Context(), a, args)
 	}

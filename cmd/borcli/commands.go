@@ -2,8 +2,12 @@ package main
 
 import "github.com/spf13/cobra"
 
-// commands are the program's commands, without those that only gather others.
+// commands are the program's commands.
 func commands() []*cobra.Command {
-	list := []*cobra.Command{configCommand(), versionCommand(), sendCommand()}
+	list := []*cobra.Command{
+		accountCommand(), sendCommand(), txCommand(), blockCommand(), contractCommand(), walletCommand(),
+		statusCommand(), finalityCommand(), scheduleCommand(), peersCommand(), syncCommand(),
+		configCommand(), completionCommand(), versionCommand(),
+	}
 	return append(list, governanceCommands()...)
 }

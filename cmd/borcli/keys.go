@@ -149,6 +149,24 @@ func (k *keyFile) use(ctx context.Context, f func(*ecdsa.PrivateKey) error) erro
 	return f(key)
 }
 
+// rawKey is the secret key of --key in hexadecimal, to be taken into a wallet.
+func (a *app) rawKey(ctx context.Context) (text string, err error) {
+	k, err := a.openKey(ctx, a.Key)
+	if err != nil {
+		return "", err
+	}
+	if k.keystore != nil {
+		return "", fail(exitUsage, "%s is a keystore: use borcli wallet import-keystore", a.Key)
+	}
+	err = k.use(ctx, func(key *ecdsa.PrivateKey) error {
+		b := crypto.FromECDSA(key)
+		defer clear(b)
+		text = hex.EncodeToString(b)
+		return nil
+	})
+	return text, err
+}
+
 func (k *keyFile) address() common.Address { return k.addr }
 
 func (k *keyFile) sign(ctx context.Context, tx *types.Transaction, chainID *big.Int) (signed *types.Transaction, err error) {

@@ -70,24 +70,14 @@ func (a *app) explainWallet(err error) *exitError {
 	if errors.As(err, &answer) {
 		text := strings.TrimSpace(answer.Error())
 		switch answer.ErrorCode() {
-		case -32010:
-			return say("wrong password (%s): try again", text)
-		case -32011:
-			return say("the wallet is locked (%s): unlock it with borcli wallet unlock NAME", text)
-		case -32012:
-			return say("the wallet does not know that (%s): borcli wallet list shows what it has", text)
-		case -32013:
-			return say("the wallet refused to sign (%s): change its policy, or have its operator agree", text)
-		case -32014:
-			return say("too many attempts (%s)", text)
-		case -32015:
-			return say("the wallet's token is missing or has expired (%s): make one with borwallet token and name its file by --wallet-token-file", text)
 		case -32601:
 			return say("the wallet does not offer this (%s): use a borwallet of borcli's version", text)
 		case -32602:
 			return say("the wallet did not accept a parameter: %s", text)
+		case -32015:
+			return say("the wallet does not accept the token: %s", text)
 		}
-		return say("the wallet answered: %s", text)
+		return say("the wallet: %s", text) // its sentences say what to do
 	}
 	if text := unreachable(err); text != "" {
 		return say("the wallet at %s cannot be reached: %s; start borwallet, name another one by --wallet, or sign with a key file by --key", redacted(a.Wallet), text)

@@ -1,0 +1,126 @@
+package rpc
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// ipcStream is a connection of the Unix socket: JSON values one after another.
+type ipcStream struct {
+	conn net.Conn
+	dec  *json.Decoder
+	left io.LimitedReader // what the message may still read
+
+	mu sync.Mutex // one write at a time
+}
+
+func newIPCStream(c net.Conn) *ipcStream {
+	s := &ipcStream{conn: c}
+	s.left.R = c
+	s.dec = json.NewDecoder(&s.left)
+	return s
+}
+
+func (c *ipcStream) read(limit int) ([]byte, error) {
+	c.left.N = int64(limit) + ipcReadAhead
+	var raw json.RawMessage
+	err := c.dec.Decode(&raw)
+	if errors.Is(err, io.ErrUnexpectedEOF) && c.left.N <= 0 {
+		err = fmt.Errorf("a message of more than %d bytes (rpc.body_bytes)", limit)
+	}
+	return raw, err
+}
+
+func (c *ipcStream) write(b []byte, deadline time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.conn.SetWriteDeadline(deadline)
+	_, err := c.conn.Write(append(b, '\n'))
+	return err
+}
+
+func (c *ipcStream) shut(reason string) {
+	if reason != "" && c.mu.TryLock() { // else a message is half written, and the client would not understand
+		_ = c.conn.SetWriteDeadline(time.Now().Add(wsCloseWait))
+		_, _ = c.conn.Write(append(closing(reason), '\n'))
+		c.mu.Unlock()
+	}
+	_ = c.conn.Close()
+}
+
+func (s *Server) serveIPC(path string) error {
+	if err := removeStaleSocket(path); err != nil {
+		return err
+	}
+	l, err := net.Listen("unix", path) // removes the socket when it is closed
+	if err != nil {
+		return fmt.Errorf("listen for JSON-RPC on %s: %w; set rpc.ipc_path", path, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return fmt.Errorf("protect the socket %s: %w", path, err)
+	}
+	l = newLimitListener(l, s.cfg.Connections, s.cfg.Connections, s.metrics, false)
+	s.listeners = append(s.listeners, l)
+	s.wg.Add(1)
+	go func() { defer s.wg.Done(); s.acceptIPC(l) }()
+	return nil
+}
+
+// removeStaleSocket removes the socket that a node left behind when it was killed, and nothing else.
+func removeStaleSocket(path string) error {
+	fi, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at rpc.ipc_path: %w", err)
+	}
+	if fi.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("rpc.ipc_path %s exists and is no socket; choose another path, or remove it", path)
+	}
+	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		c.Close()
+		return fmt.Errorf("rpc.ipc_path %s: another process answers there; choose another path, or stop it", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the old socket %s: %w", path, err)
+	}
+	return nil
+}
+
+// acceptIPC serves connections until the listener is closed. Other errors (no file descriptors left) pass.
+func (s *Server) acceptIPC(l net.Listener) {
+	wait := minAcceptWait
+	for n := uint64(1); ; {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			wait = minAcceptWait
+			c := newWire(s.service, fmt.Sprintf("ipc-%d", n), local, newIPCStream(conn)) // its remote address is empty
+			n++
+			go c.serve(s.local)
+			continue
+		case s.ctx.Err() != nil:
+			return
+		case errors.Is(err, net.ErrClosed):
+			s.log.Error("JSON-RPC socket ended", zap.String("addr", s.cfg.IPCPath), zap.Error(err))
+			return
+		}
+		s.log.Warn("JSON-RPC socket cannot take a connection; it tries again", zap.String("addr", s.cfg.IPCPath), zap.Error(err))
+		select {
+		case <-time.After(wait):
+			wait = min(2*wait, maxAcceptWait)
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
