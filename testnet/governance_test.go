@@ -2,17 +2,18 @@ package testnet
 
 import (
 	"context"
+	"encoding/json"
 	"math/big"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/ethclient"
-	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
@@ -89,30 +90,17 @@ func schedule(t *testing.T, c *ethclient.Client) (accounts []common.Address) {
 	return accounts
 }
 
-// as sends a call to a system contract for a producer's account and waits until it is final.
-func as(t *testing.T, n *Network, c *ethclient.Client, x *Node, to common.Address, value *big.Int, data []byte) {
-	t.Helper()
-	from, err := n.producer(x)
-	require.NoError(t, err)
-	r, err := n.transact(t.Context(), c, from, to, value, data)
-	require.NoError(t, err)
-	require.NoError(t, n.final(t.Context(), c, r.BlockNumber))
-}
-
-// refusedCall is a call that the contract refuses with these words.
-func refusedCall(t *testing.T, c *ethclient.Client, from, to common.Address, data []byte, words string) {
-	t.Helper()
-	_, err := c.CallContract(t.Context(), ethereum.CallMsg{From: from, To: &to, Data: data}, nil)
-	require.ErrorContains(t, err, words)
-}
-
 // A fifth producer registers, is elected and takes its slots; it fails, is jailed and replaced by a standby that
 // reports by itself, leaves jail and returns with more votes. Evidence against a producer slashes once.
 func TestGovernanceOfSeats(t *testing.T) {
 	n := upNetwork(t, shortEpochs)
 	c := client(t, n, 0)
-	fifth := add(t, n, true)
-	require.EqualValues(t, 5, candidate(t, c, fifth.Account).Place, "on the list")
+	fifth := add(t, n, false)
+	rich, own := holder(t, n.Accounts[1], n.Nodes[0]), operatorOf(t, fifth, n.Nodes[0])
+	rich.does(nil, "send", fifth.Account.Hex(), "1500ether")
+	own.does(nil, "producer", "register", "--stake", "1000ether")
+	require.NotContains(t, schedule(t, c), fifth.Account, "nobody votes for it")
+	own.does(nil, "producer", "vote", fifth.Account.Hex(), "1000ether")
 	soon(t, "the fifth has a seat", func() bool { return slices.Contains(schedule(t, c), fifth.Account) })
 	produces(t, c, fifth.Account)
 	logged(t, fifth, "this producer has a seat", fifth.Account.Hex())
@@ -131,17 +119,10 @@ func TestGovernanceOfSeats(t *testing.T) {
 	until(t, n, fifth.Index, "in sync", func(s Status) bool { return s.Synced })
 	logged(t, fifth, "this producer is in jail", fifth.Account.Hex())
 	logged(t, fifth, "may leave jail now", fifth.Account.Hex())
-	as(t, n, c, fifth, contracts.ProducersAddress, nil, contracts.UnjailCall())
+	own.does(nil, "producer", "unjail")
 	require.Zero(t, candidate(t, c, fifth.Account).JailedUntil)
-	ether := big.NewInt(1e18)
-	voter := funded{n.Accounts[1]}
-	for _, call := range []struct {
-		value *big.Int
-		data  []byte
-	}{{ether, producersABI.PackDeposit()}, {nil, producersABI.PackVote(fifth.Account, ether)}} {
-		_, err := n.transact(t.Context(), c, voter, contracts.ProducersAddress, call.value, call.data)
-		require.NoError(t, err)
-	}
+	rich.does(nil, "producer", "stake", "1ether")
+	rich.does(nil, "producer", "vote", fifth.Account.Hex(), "1ether")
 	soon(t, "the fifth is back", func() bool { return slices.Contains(schedule(t, c), fifth.Account) })
 	produces(t, c, fifth.Account)
 	require.Zero(t, metric(t, n.Nodes[0], "bornode_duties_transactions_total"), "who has a seat sends nothing")
@@ -169,20 +150,14 @@ func twinHeaders(t *testing.T, by *signer.Local, parent *block.SealedHeader, slo
 	return out
 }
 
-// sealEvidence is the call that proves a double seal.
-func sealEvidence(t *testing.T, pair [2]*block.SealedHeader) []byte {
+// evidenceOf is the file that proves a double seal.
+func evidenceOf(t *testing.T, pair [2]*block.SealedHeader) string {
 	t.Helper()
-	var h [2]contracts.EvidenceHeader
-	for i, x := range pair {
-		header, err := rlp.EncodeToBytes(x.Header)
-		require.NoError(t, err)
-		record, err := rlp.EncodeToBytes(x.Record)
-		require.NoError(t, err)
-		h[i] = contracts.EvidenceHeader{Header: header, Record: record, Seal: x.Seal[:]}
-	}
-	data, err := contracts.SealEvidenceCall(h[0], h[1])
+	b, err := json.Marshal(map[string]any{"kind": "seals", "blocks": []hexutil.Bytes{pair[0].Encode(), pair[1].Encode()}})
 	require.NoError(t, err)
-	return data
+	file := filepath.Join(t.TempDir(), "evidence.json")
+	require.NoError(t, os.WriteFile(file, b, 0o600))
+	return file
 }
 
 func parameters(t *testing.T, n *Network) block.Parameters {
@@ -201,14 +176,12 @@ func slashedOnce(t *testing.T, n *Network, c *ethclient.Client, guilty *Node) {
 	require.NoError(t, err)
 	p := parameters(t, n)
 	stake := stakeOf(t, c, guilty.Account).Stake
-	_, err = n.transact(t.Context(), c, funded{n.Accounts[2]}, contracts.ProducersAddress, nil,
-		sealEvidence(t, twinHeaders(t, by, parent, parent.Slot()+1, p, 1)))
-	require.NoError(t, err)
+	anybody := holder(t, n.Accounts[2], n.Nodes[0])
+	anybody.does(nil, "producer", "evidence", "submit", evidenceOf(t, twinHeaders(t, by, parent, parent.Slot()+1, p, 1)))
 	half := new(big.Int).Rsh(stake, 1)
 	require.Equal(t, half, stakeOf(t, c, guilty.Account).Stake, "half of the stake")
 	require.True(t, candidate(t, c, guilty.Account).Guilty)
-	refusedCall(t, c, n.Accounts[2].Address, contracts.ProducersAddress,
-		sealEvidence(t, twinHeaders(t, by, parent, parent.Slot()+2, p, 2)), "proven guilty before")
+	anybody.fails(exitRefused, "guilty", "producer", "evidence", "submit", evidenceOf(t, twinHeaders(t, by, parent, parent.Slot()+2, p, 2)))
 	require.Equal(t, half, stakeOf(t, c, guilty.Account).Stake)
 }
 
@@ -298,8 +271,8 @@ func sealedAt(ctx context.Context, c *ethclient.Client, height uint64) (*block.S
 }
 
 // Once the admin has given up its power the producers decide by votes: a node comes in, a member is removed and its
-// links drop at once. A producer that resigns follows as an observer and sends nothing, and gets its stake back after
-// the delay, not before.
+// links drop at once. A producer that resigns follows as an observer and sends nothing. Stake is paid back after the
+// delay, not before.
 func TestGovernanceOfMembers(t *testing.T) {
 	n := upNetwork(t, func(s *Spec) {
 		shortEpochs(s)
@@ -308,25 +281,21 @@ func TestGovernanceOfMembers(t *testing.T) {
 	})
 	c := client(t, n, 0)
 	ctx := t.Context()
-	give, err := contracts.SetAdminCall(common.Address{})
-	require.NoError(t, err)
-	_, err = n.decide(ctx, c, give)
-	require.NoError(t, err)
-	refusedCall(t, c, n.Admin.Address, contracts.MembersAddress, give, "only a producer of the schedule or the admin proposes")
+	admin := holder(t, n.Admin, n.Nodes[0])
+	admin.does(nil, "admin", "set", "none")
+	admin.fails(exitRefused, "cannot propose", "admin", "set", "none")
 
 	t.Run("stake", func(t *testing.T) { withdrawal(t, n, c) })
 
 	resigned := n.Nodes[3]
-	as(t, n, c, resigned, contracts.ProducersAddress, nil, producersABI.PackResign())
+	operatorOf(t, resigned, n.Nodes[0]).does(nil, "producer", "resign")
 
 	j, err := n.Add(ctx, AddOptions{})
 	require.NoError(t, err, "admitted by votes")
 	removed, newcomer := n.Nodes[4], n.Nodes[j.Node]
 	until(t, n, newcomer.Index, "connected with all", func(s Status) bool { return s.Peers >= 5 })
-	remove, err := contracts.RemoveMemberCall(removed.PeerID)
-	require.NoError(t, err)
-	_, err = n.decide(ctx, c, remove)
-	require.NoError(t, err)
+	council := []person{operatorOf(t, n.Nodes[2], n.Nodes[0]), operatorOf(t, n.Nodes[1], n.Nodes[0]), operatorOf(t, n.Nodes[0], n.Nodes[0])}
+	decided(t, council, "member", "remove", removed.PeerID)
 	until(t, n, removed.Index, "no links", func(s Status) bool { return s.Peers == 0 })
 	logged(t, removed, "this node is not a member", removed.PeerID)
 	for _, x := range []*Node{n.Nodes[0], newcomer} {
@@ -349,32 +318,23 @@ func TestGovernanceOfMembers(t *testing.T) {
 
 // withdrawal takes stake back.
 func withdrawal(t *testing.T, n *Network, c *ethclient.Client) {
-	owner := funded{n.Accounts[3]}
+	owner := holder(t, n.Accounts[3], n.Nodes[0])
+	account := n.Accounts[3].Address
 	ether := big.NewInt(1e18)
-	var last *types.Receipt
-	for _, call := range []struct {
-		value *big.Int
-		data  []byte
-	}{{ether, producersABI.PackDeposit()}, {nil, producersABI.PackRequestWithdrawal(ether)}} {
-		r, err := n.transact(t.Context(), c, owner, contracts.ProducersAddress, call.value, call.data)
-		require.NoError(t, err)
-		last = r
-	}
-	asked, err := c.HeaderByNumber(t.Context(), last.BlockNumber)
-	require.NoError(t, err)
-	ready := stakeOf(t, c, owner.Account()).ReadyAt
-	require.Equal(t, asked.Time+8, ready)
-	refusedCall(t, c, owner.Account(), contracts.ProducersAddress, producersABI.PackWithdraw(), "the delay is not over")
+	owner.does(nil, "producer", "stake", "1ether")
+	owner.does(nil, "producer", "withdraw", "1ether")
+	ready := stakeOf(t, c, account).ReadyAt
+	require.Positive(t, ready)
+	owner.fails(exitRefused, "the delay is not over", "producer", "withdraw", "--pay")
 	soon(t, "the delay is over", func() bool {
 		h, err := c.HeaderByNumber(t.Context(), nil)
 		return err == nil && h.Time >= ready
 	})
-	before, err := c.BalanceAt(t.Context(), owner.Account(), nil)
+	before, err := c.BalanceAt(t.Context(), account, nil)
 	require.NoError(t, err)
-	_, err = n.transact(t.Context(), c, owner, contracts.ProducersAddress, nil, producersABI.PackWithdraw())
-	require.NoError(t, err)
-	after, err := c.BalanceAt(t.Context(), owner.Account(), nil)
+	owner.does(nil, "producer", "withdraw", "--pay")
+	after, err := c.BalanceAt(t.Context(), account, nil)
 	require.NoError(t, err)
 	require.Equal(t, ether, new(big.Int).Sub(after, before), "nothing else was paid: fees are 0")
-	require.Zero(t, stakeOf(t, c, owner.Account()).Leaving.Sign())
+	require.Zero(t, stakeOf(t, c, account).Leaving.Sign())
 }
