@@ -34,6 +34,7 @@ type callArgs struct {
 	AuthorizationList []types.SetCodeAuthorization `json:"authorizationList"`
 	BlobHashes        []common.Hash                `json:"blobVersionedHashes"`
 	BlobFeeCap        *hexutil.Big                 `json:"maxFeePerBlobGas"`
+	Blobs             []hexutil.Bytes              `json:"blobs"`
 }
 
 func (a *callArgs) from() common.Address {
@@ -62,7 +63,7 @@ func (a *callArgs) check(chainID *big.Int) error {
 		return invalidParams("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
 	case a.ChainID != nil && a.ChainID.ToInt().Cmp(chainID) != 0:
 		return invalidParams("chainId is %s, this chain's is %s", a.ChainID.ToInt(), chainID)
-	case a.BlobHashes != nil || a.BlobFeeCap != nil:
+	case a.BlobHashes != nil || a.BlobFeeCap != nil || a.Blobs != nil:
 		return invalidParams("blob transactions are not accepted on this chain")
 	case a.To == nil && a.AuthorizationList != nil:
 		return invalidParams("authorizationList needs a \"to\": a set-code transaction cannot create a contract")
@@ -237,36 +238,47 @@ type blockOverride struct {
 // checkSimulated refuses what a block of this chain cannot have.
 func (o *blockOverride) checkSimulated() error {
 	switch {
+	case o == nil:
+		return nil
 	case o.Withdrawals != nil && len(*o.Withdrawals) > 0:
 		return invalidParams("block override withdrawals: this chain has none")
-	case o.Number != nil && !o.Number.ToInt().IsUint64():
-		return invalidParams("block override number %s does not fit 64 bits", o.Number.ToInt())
 	}
-	return nil
+	return o.fits()
 }
 
 // check refuses what makes no sense for a single call.
 func (o *blockOverride) check() error {
 	switch {
 	case o == nil:
+		return nil
 	case o.BeaconRoot != nil:
 		return invalidParams(`block override "beaconRoot" is not supported for this RPC method`)
 	case o.Withdrawals != nil:
 		return invalidParams(`block override "withdrawals" is not supported for this RPC method`)
 	}
+	return o.fits()
+}
+
+// fits refuses numbers that no header holds.
+func (o *blockOverride) fits() error {
+	if o.Number != nil && !o.Number.ToInt().IsUint64() {
+		return invalidParams("block override number %s does not fit 64 bits", o.Number.ToInt())
+	}
+	for name, v := range map[string]*hexutil.Big{"baseFeePerGas": o.BaseFeePerGas, "blobBaseFee": o.BlobBaseFee} {
+		if v != nil && (v.ToInt().Sign() < 0 || v.ToInt().BitLen() > 256) {
+			return invalidParams("block override %s does not fit 256 bits", name)
+		}
+	}
 	return nil
 }
 
-// header is the block's header with the overrides that the execution reads from headers.
-func (o *blockOverride) header(h *types.Header) (*types.Header, error) {
+// header is a block's header with the overrides.
+func (o *blockOverride) header(h *types.Header) *types.Header {
 	if o == nil {
-		return h, nil
+		return h
 	}
 	c := types.CopyHeader(h)
 	if o.Number != nil {
-		if !o.Number.ToInt().IsUint64() {
-			return nil, invalidParams("block override number %s does not fit 64 bits", o.Number.ToInt())
-		}
 		c.Number = o.Number.ToInt()
 	}
 	if o.Time != nil {
@@ -282,13 +294,29 @@ func (o *blockOverride) header(h *types.Header) (*types.Header, error) {
 		c.MixDigest = *o.PrevRandao
 	}
 	if o.BaseFeePerGas != nil {
-		if o.BaseFeePerGas.ToInt().BitLen() > 256 || o.BaseFeePerGas.ToInt().Sign() < 0 {
-			return nil, invalidParams("block override baseFeePerGas does not fit 256 bits")
-		}
 		c.BaseFee = o.BaseFeePerGas.ToInt()
 	}
 	if o.BeaconRoot != nil {
 		c.ParentBeaconRoot = o.BeaconRoot
 	}
-	return c, nil
+	return c
+}
+
+// blockContext is what a call sees of the block it runs in: a block of the chain with the overrides. Hashes of older
+// blocks stay those of the chain, whatever number the call is told; a call in the block after h sees h's hash.
+func (s *service) blockContext(h *types.Header, o *blockOverride) vm.BlockContext {
+	ref := h
+	if o != nil && o.Number != nil && o.Number.ToInt().Uint64() == h.Number.Uint64()+1 {
+		ref = types.CopyHeader(h)
+		ref.Number, ref.ParentHash = o.Number.ToInt(), h.Hash()
+	}
+	chain := evmContext{s.back.Chain.Context()}
+	hashes := core.NewEVMBlockContext(ref, chain, &h.Coinbase).GetHash
+	with := o.header(h)
+	bc := core.NewEVMBlockContext(with, chain, &with.Coinbase)
+	bc.GetHash = hashes
+	if o != nil && o.BlobBaseFee != nil {
+		bc.BlobBaseFee = o.BlobBaseFee.ToInt()
+	}
+	return bc
 }
