@@ -94,6 +94,7 @@ func root(home string) *cobra.Command {
 		return fail(exitUsage, "%v; see %s --help", err, c.CommandPath())
 	})
 	addSettingFlags(cmd.PersistentFlags(), home)
+	_ = cmd.RegisterFlagCompletionFunc("wait", cobra.FixedCompletions([]cobra.Completion{waitNone, waitIncluded, waitFinal}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
