@@ -13,11 +13,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/contracts"
@@ -82,6 +79,7 @@ func (n *Network) writeGenesis(spec Spec) error {
 	o := genesis.Options{
 		ChainID: n.ChainID, GenesisTime: uint64(time.Now().Unix()), //nolint:gosec // now is after 1970
 		Slot: spec.Slot, TurnSlots: uint64(spec.Turn), EpochBlocks: uint64(spec.EpochBlocks), MaxReversible: uint64(spec.MaxReversible), //nolint:gosec // checked by genesis
+		MaxBlockBytes: uint64(spec.MaxBlockBytes), MinProducers: spec.MinProducers, Settings: spec.Settings, ProposalTime: spec.ProposalTime, //nolint:gosec // checked by genesis
 		Fees: spec.Fees, Admin: n.Admin.Address, Alloc: map[common.Address]*big.Int{n.Admin.Address: ether},
 	}
 	for range fundedCount {
@@ -159,59 +157,23 @@ func multiaddr(hostPort string) string {
 	return "/ip4/" + host + "/tcp/" + port
 }
 
-// admit makes a node a member by the network's admin, and returns when that is final.
+// admit makes a node a member in the role it has here, and returns when that is final.
 func (n *Network) admit(ctx context.Context, url string, x *Node) error {
 	c, err := ethclient.DialContext(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	data, err := contracts.AddMemberCall(x.PeerID, x.Account, contracts.RoleObserver)
+	role := contracts.RoleObserver
+	if x.Role == "producer" {
+		role = contracts.RoleProducer
+	}
+	data, err := contracts.AddMemberCall(x.PeerID, x.Account, role)
 	if err != nil {
 		return err
 	}
-	hash, err := sendCall(ctx, c, n.Admin, genesis.MembersAddress, data)
-	if err != nil {
-		return fmt.Errorf("testnet: admit node %d: %w", x.Index, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	err = poll(ctx, func() (bool, error) {
-		r, err := c.TransactionReceipt(ctx, hash)
-		if err != nil {
-			return false, nil //nolint:nilerr // not included yet
-		}
-		if r.Status != types.ReceiptStatusSuccessful {
-			return false, fmt.Errorf("testnet: admitting node %d was reverted (transaction %s)", x.Index, hash)
-		}
-		f, err := c.HeaderByNumber(ctx, big.NewInt(int64(rpc.FinalizedBlockNumber)))
-		return err == nil && f.Number.Cmp(r.BlockNumber) >= 0, nil
-	})
-	if err != nil {
+	if _, err := n.decide(ctx, c, data); err != nil {
 		return fmt.Errorf("testnet: node %d is not a member yet: %w", x.Index, err)
 	}
 	return nil
-}
-
-// sendCall sends a transaction that calls a contract and returns its hash.
-func sendCall(ctx context.Context, c *ethclient.Client, from Account, to common.Address, data hexutil.Bytes) (common.Hash, error) {
-	chainID, err := c.ChainID(ctx)
-	if err != nil {
-		return common.Hash{}, err
-	}
-	nonce, err := c.PendingNonceAt(ctx, from.Address)
-	if err != nil {
-		return common.Hash{}, err
-	}
-	price, err := c.SuggestGasPrice(ctx)
-	if err != nil {
-		return common.Hash{}, err
-	}
-	tx, err := types.SignNewTx(from.Private(), types.LatestSignerForChainID(chainID), &types.LegacyTx{
-		Nonce: nonce, GasPrice: price, Gas: 2_000_000, To: &to, Data: data,
-	})
-	if err != nil {
-		return common.Hash{}, err
-	}
-	return tx.Hash(), c.SendTransaction(ctx, tx)
 }
