@@ -134,3 +134,17 @@ func WriteSettings(s StateWriter, x Settings) {
 	binary.BigEndian.PutUint16(b[6:], x.Seats)
 	s.SetState(ProducersAddress, slotHash(slotSettings), h)
 }
+
+// ReadMinStake is the least stake of a candidate, in wei.
+func ReadMinStake(s State) *big.Int {
+	h := s.GetState(ProducersAddress, slotHash(slotSettings+2))
+	return new(big.Int).SetBytes(h[32-MaxStakeBits/8:])
+}
+
+// WriteMinStake gives Producers another least stake of a candidate, below 2^MaxStakeBits wei.
+func WriteMinStake(s StateWriter, v *big.Int) {
+	slot := slotHash(slotSettings + 2)
+	h := s.GetState(ProducersAddress, slot)
+	v.FillBytes(h[32-MaxStakeBits/8:])
+	s.SetState(ProducersAddress, slot, h)
+}

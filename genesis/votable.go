@@ -79,9 +79,9 @@ func (p *votable) check(v *big.Int) error {
 	return nil
 }
 
-// EncodeParameter is a parameter's value as a proposal carries it. text is a decimal or 0x-hexadecimal number, of wei
-// where the parameter is an amount. market says that the chain's fees are a market.
-func EncodeParameter(name, text string, market bool) ([]byte, error) {
+// ParseParameter reads a parameter's value: a decimal or 0x-hexadecimal number, of wei where the parameter is an
+// amount. market says that the chain's fees are a market. Errors wrap ErrParameter.
+func ParseParameter(name, text string, market bool) (*big.Int, error) {
 	p, err := parameter(name, market)
 	if err != nil {
 		return nil, err
@@ -90,10 +90,17 @@ func EncodeParameter(name, text string, market bool) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w %s: %q is no number", ErrParameter, name, clip(text))
 	}
-	if err := p.check(v); err != nil {
+	return v, p.check(v)
+}
+
+// EncodeParameter is the value, as ParseParameter reads it, in the form that a proposal carries.
+func EncodeParameter(name, text string, market bool) ([]byte, error) {
+	v, err := ParseParameter(name, text, market)
+	if err != nil {
 		return nil, err
 	}
-	return v.FillBytes(make([]byte, p.bytes)), nil
+	p, err := parameter(name, market)
+	return v.FillBytes(make([]byte, p.bytes)), err
 }
 
 // DecodeParameter reads what EncodeParameter makes. An error means that the value has no effect on the chain.

@@ -15,6 +15,7 @@ import (
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/txpool"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 	maxFaults = 16
 	// offerBlocks is when a transaction of ours that is in no block yet is told to the peers again.
 	offerBlocks = 5
-	// retryBlocks is how long a duty rests whose transaction the own pool refused.
+	// retryBlocks is how long a duty rests whose transaction was refused, unless it knows better.
 	retryBlocks = 20
 	// gasSlack is added to what a transaction needed on the state at hand: it may meet another one.
 	gasSlack = 100_000
@@ -105,6 +106,7 @@ const (
 	landed         // in a block, with success
 	failed         // in a block, reverted
 	lost           // neither in a block nor in the pool
+	outbid         // in the pool, and the base fee has risen above what it pays
 )
 
 func newDuties(deps dutyDeps) (*duties, error) {
@@ -199,18 +201,23 @@ func (d *duties) standBy(ctx context.Context, h *types.Header, s *standing) {
 		return
 	}
 	if d.report != nil {
-		switch d.follow(d.report, s.height) {
+		switch d.follow(d.report, h) {
 		case flying:
 			return
 		case landed, failed: // at the end of the epoch before, or in a block above the state at hand
 			d.report, d.rest = nil, s.height+1
+		case lost:
+			d.report = nil
 		}
 	}
 	if s.height < d.rest {
 		return
 	}
-	if d.report = d.send(ctx, h, "report of a standby", contracts.ReportStandbyCall()); d.report == nil {
-		d.rest = s.height + min(retryBlocks, d.params.EpochBlocks)
+	var full bool
+	if d.report, full = d.send(ctx, h, "report of a standby", contracts.ReportStandbyCall(), d.report); full {
+		d.rest = s.height + retryBlocks
+	} else if d.report == nil {
+		d.rest = (s.epoch() + 1) * s.epochBlocks
 	}
 }
 
@@ -222,17 +229,20 @@ func (d *duties) leaveJail(ctx context.Context, h *types.Header, s *standing) {
 	}
 	switch {
 	case d.unjail != nil:
-		if d.follow(d.unjail, s.height) == lost {
+		switch d.follow(d.unjail, h) {
+		case lost:
 			d.unjail, d.jail = nil, 0
+		case outbid:
+			d.unjail, _ = d.send(ctx, h, "way out of jail", contracts.UnjailCall(), d.unjail)
 		}
 	case d.jail != s.me.JailedUntil:
 		d.jail = s.me.JailedUntil
-		d.unjail = d.send(ctx, h, "way out of jail", contracts.UnjailCall())
+		d.unjail, _ = d.send(ctx, h, "way out of jail", contracts.UnjailCall(), nil)
 	}
 }
 
 // follow says where a transaction of ours is, and tells the peers again of one that waits for long.
-func (d *duties) follow(f *flight, height uint64) landing {
+func (d *duties) follow(f *flight, h *types.Header) landing {
 	included, ok := d.chain.Outcome(f.tx.Hash())
 	switch {
 	case included && ok:
@@ -241,36 +251,44 @@ func (d *duties) follow(f *flight, height uint64) landing {
 		return failed
 	case !d.pool.Has(f.tx.Hash()):
 		return lost
+	case d.chain.BaseFee(h).Cmp(f.tx.GasFeeCap()) > 0:
+		return outbid
 	}
-	if height >= f.since+offerBlocks {
+	if height := h.Number.Uint64(); height >= f.since+offerBlocks {
 		f.since = height
 		d.offer(types.Transactions{f.tx})
 	}
 	return flying
 }
 
-// send tries a call on the state at hand, then signs it and puts it into the own pool; nil if it was not sent, which
-// the log explains.
-func (d *duties) send(ctx context.Context, h *types.Header, what string, data []byte) *flight {
+// send tries a call on the state at hand, then signs it and puts it into the own pool, in place of one that pays too
+// little now, if any. It returns nil if nothing was sent, which the log explains; full says that the pool may take it
+// later.
+func (d *duties) send(ctx context.Context, h *types.Header, what string, data []byte, old *flight) (f *flight, full bool) {
 	gas, refusal, err := d.chain.Try(ctx, h, d.self, data)
 	if err != nil || refusal != "" {
 		d.refused(what, refusal, err)
-		return nil
+		return nil, false
 	}
-	fee := d.chain.BaseFee(h)
 	to := contracts.ProducersAddress
-	tx, err := d.signer.SignTx(&types.DynamicFeeTx{
-		ChainID: new(big.Int).SetUint64(d.params.ChainID), Nonce: d.pool.Nonce(d.self), GasTipCap: new(big.Int),
-		GasFeeCap: new(big.Int).Lsh(fee, 1), Gas: gas + gasSlack, To: &to, Data: data, // twice: the fee of a market may rise
-	}, d.params.ChainID)
+	x := &types.DynamicFeeTx{
+		ChainID: new(big.Int).SetUint64(d.params.ChainID), GasTipCap: new(big.Int), GasFeeCap: new(big.Int).Lsh(d.chain.BaseFee(h), 1),
+		Gas: gas + gasSlack, To: &to, Data: data, // twice the fee: a market's may rise
+	}
+	if old != nil {
+		x.Nonce, x.GasTipCap = old.tx.Nonce(), new(big.Int).Add(old.tx.GasTipCap(), common.Big1) // pools want both raised
+	} else {
+		x.Nonce = d.pool.Nonce(d.self)
+	}
+	tx, err := d.signer.SignTx(x, d.params.ChainID)
 	if err == nil {
 		err = d.pool.Add([]*types.Transaction{tx}, true)[0]
 	}
 	if err != nil {
 		d.refused(what, "", err)
-		return nil
+		return nil, txpool.Overloaded(err)
 	}
 	d.m.sent.WithLabelValues("sent").Inc()
 	d.log.Info("sent for the producer's account: "+what, zap.Stringer("account", d.self), zap.Stringer("transaction", tx.Hash()))
-	return &flight{tx: tx, since: h.Number.Uint64()}
+	return &flight{tx: tx, since: h.Number.Uint64()}, false
 }

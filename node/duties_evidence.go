@@ -93,8 +93,9 @@ func (d *duties) convicted(p *proof) {
 // submit sends the next transaction of a proof, once the one before is in a block.
 func (d *duties) submit(ctx context.Context, h *types.Header, p *proof) {
 	height, last := h.Number.Uint64(), len(p.Calls)-1
+	var old *flight
 	if p.flight != nil {
-		switch d.follow(p.flight, height) {
+		switch d.follow(p.flight, h) {
 		case flying:
 			return
 		case landed:
@@ -110,6 +111,8 @@ func (d *duties) submit(ctx context.Context, h *types.Header, p *proof) {
 				d.drop(p, "its transactions got lost too often")
 				return
 			}
+		case outbid:
+			old = p.flight
 		}
 		p.flight = nil
 	}
@@ -126,7 +129,7 @@ func (d *duties) submit(ctx context.Context, h *types.Header, p *proof) {
 		d.drop(p, refusal)
 		return
 	}
-	if p.flight = d.send(ctx, h, "evidence", p.Calls[p.next]); p.flight == nil {
+	if p.flight, _ = d.send(ctx, h, "evidence", p.Calls[p.next], old); p.flight == nil {
 		p.rest = height + retryBlocks
 	}
 }

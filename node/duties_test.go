@@ -45,6 +45,7 @@ type stage struct {
 
 	refuse  func(data []byte) string
 	poolErr error
+	fee     int64                    // base fee
 	lossy   bool                     // the pool forgets what it takes
 	pool    []*types.Transaction     // waiting
 	blocks  map[common.Hash]bool     // included, and with what outcome
@@ -82,7 +83,7 @@ func (s *stage) Outcome(tx common.Hash) (included, ok bool) {
 	ok, included = s.blocks[tx]
 	return included, ok
 }
-func (s *stage) BaseFee(*types.Header) *big.Int    { return big.NewInt(7) }
+func (s *stage) BaseFee(*types.Header) *big.Int    { return big.NewInt(s.fee) }
 func (s *stage) Schedule() (block.Schedule, error) { return s.seats, nil }
 func (s *stage) Elects() (bool, error)             { return s.elects, nil }
 func (s *stage) Nonce(common.Address) uint64       { return uint64(len(s.sent)) }
@@ -139,7 +140,7 @@ func newStage(t *testing.T, change func(*stage, *dutyDeps)) *stage {
 	key, err := signer.Generate(rand.Reader)
 	require.NoError(t, err)
 	core, logs := observer.New(zap.InfoLevel)
-	s := &stage{t: t, logs: logs, elects: true, synced: true, people: make(map[common.Address]contracts.Candidate),
+	s := &stage{t: t, fee: 7, logs: logs, elects: true, synced: true, people: make(map[common.Address]contracts.Candidate),
 		blocks: make(map[common.Hash]bool), offered: make(map[common.Hash]int)}
 	for i := range 4 {
 		s.seats = append(s.seats, block.Producer{Account: common.Address{byte(i + 1)}})
@@ -219,6 +220,23 @@ func TestReportsThatGetLost(t *testing.T) {
 	})
 }
 
+// A fee that rises above what a waiting transaction pays has it replaced.
+func TestFeesThatRise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.block()
+		s.fee = 14
+		s.block()
+		require.Len(t, s.sent, 1, "it pays enough still")
+		s.fee = 15
+		s.blocksN(2)
+		require.Len(t, s.sent, 2)
+		require.Equal(t, s.sent[0].Nonce(), s.sent[1].Nonce())
+		require.Equal(t, big.NewInt(30), s.sent[1].GasFeeCap())
+		require.Positive(t, s.sent[1].GasTipCap().Cmp(s.sent[0].GasTipCap()))
+	})
+}
+
 func TestNoReportWithoutUse(t *testing.T) {
 	for name, change := range map[string]func(*stage){
 		"syncing":      func(s *stage) { s.synced = false },
@@ -244,7 +262,7 @@ func TestNoReportWithoutUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, nil)
 		s.refuse = func([]byte) string { return "Producers: no node of the caller has the producer role" }
-		s.to(2 * testEpoch)
+		s.to(2*testEpoch - 1)
 		require.Empty(t, s.sent)
 		n := s.logs.FilterMessage("not sent: the contract would refuse it").Len()
 		require.Equal(t, 2, n, "said once an epoch")

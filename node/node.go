@@ -179,9 +179,11 @@ func (n *Node) openConsensus() (err error) {
 			return fmt.Errorf("%w: the stored block %d is %s; delete the node's blocks and state and join again", errCheckpoint, point.height, h.Hash())
 		}
 	}
+	syncParams := n.gen.Parameters()
+	syncParams.MaxBlockBytes = block.MaxBlockBytes // what a vote may allow later
 	n.sync, err = blocksync.New(n.cfg.Sync, blocksync.Deps{
 		Host: n.host, Driver: syncDriver{n.driver, point}, Blocks: n.store, Pool: n.pool, Members: n.members,
-		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Identity: identity,
+		Params: syncParams, Genesis: n.chain.Genesis().Hash(), Identity: identity,
 		Classify: classify, Corrupt: corrupt,
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
 		Log:          n.log.Named("sync"), Registry: n.reg,
@@ -213,7 +215,11 @@ func (n *Node) transactions(parent common.Hash) chain.TxSource {
 	if h == nil {
 		return nil
 	}
-	params := n.chain.Params()
+	params, err := n.chain.ParamsAt(h)
+	if err != nil {
+		n.log.Warn("the block is built without transactions", zap.Uint64("parent", h.Number.Uint64()), zap.Error(err))
+		return nil
+	}
 	return n.pool.Source(chain.BaseFee(&params, n.chain.Config(), h))
 }
 
@@ -260,6 +266,12 @@ func (n *Node) Run(ctx context.Context) error {
 	err := g.Wait()
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = nil
+	}
+	var unknown chain.ErrUnknownUpgrade
+	if errors.As(err, &unknown) {
+		n.log.Error("bornode stops before an upgrade that it does not know", zap.String("upgrade", unknown.Name),
+			zap.Stringer("digest", unknown.Digest), zap.Uint64("block", unknown.Height), zap.Uint64("height", n.chain.CurrentHeader().Number.Uint64()))
+		return errors.Join(unknown, n.close())
 	}
 	err = errors.Join(err, n.close())
 	if err != nil {

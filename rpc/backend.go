@@ -6,6 +6,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/genesis"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/consensus"
 	"github.com/ethereum/go-ethereum/core"
@@ -37,8 +38,18 @@ type (
 	States interface {
 		StateAt(h *types.Header) (*state.StateDB, error) // a fresh value that the caller owns
 		Config() *params.ChainConfig
-		Params() block.Parameters
+		Params() block.Parameters // of the executed head's child
+		Rules
 		Context() core.ChainContext
+	}
+	// Rules are what producers vote for.
+	Rules interface {
+		// ParamsFor are the parameters of a block at a height above base, if nothing more is decided before it.
+		ParamsFor(base *types.Header, height uint64) (block.Parameters, error)
+		// PrepareState applies what comes into force with the block at a height above base.
+		PrepareState(db *state.StateDB, base *types.Header, height uint64) error
+		Decisions(parent *types.Header) ([]chain.Decision, error)
+		Upgrades() []genesis.Upgrade // that this node has a description of
 	}
 	// Events are sent by one goroutine: what Reorg removed comes before the blocks that replace it.
 	Events interface {

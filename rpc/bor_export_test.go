@@ -106,7 +106,8 @@ func TestFinalProof(t *testing.T) {
 		c.sealed = append(c.sealed, &block.SealedHeader{Header: h, Record: r})
 	}
 	c.final = 8 // the certificate for 9 is not acted on yet
-	s := &service{cfg: DefaultConfig(), back: Backend{Chain: c}, conns: &callers{byID: make(map[string]*caller)}, calls: newGate(1, 1)}
+	s := &service{cfg: DefaultConfig(), back: Backend{Chain: c}}
+	s.bound()
 	api := &borAPI{s}
 	for at, want := range map[uint64]uint64{0: 3, 1: 3, 3: 3, 4: 6, 6: 6, 7: 0, 100: 0, 1<<64 - 1: 0} {
 		x := hexutil.Uint64(at)

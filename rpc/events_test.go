@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/big"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ func TestLogsByRange(t *testing.T) {
 		n.build2()
 	}
 	last := n.mine()
+	var err error
 	stored := n.abi.Events["Stored"].ID
 	word := func(v int64) common.Hash { return common.BigToHash(big.NewInt(v)) }
 	who := common.BytesToHash(account(1).Bytes())
@@ -80,6 +82,14 @@ func TestLogsByRange(t *testing.T) {
 	check("first of final blocks", 500) // fills the cache of blooms
 	require.Equal(t, 1, n.srv.index.blooms.Len())
 	check("from the cache", 500)
+	require.NoError(t, n.srv.index.open(filepath.Join(t.TempDir(), "logs")))
+	for more := true; more; {
+		more, err = n.srv.index.extend()
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 501, n.srv.index.file.height(), "final blocks, and no others")
+	n.srv.index.blooms.Purge()
+	check("from the index", 500)
 
 	hash := n.chain.CanonicalHash(all[0].BlockNumber)
 	got, err := n.eth.FilterLogs(bg, ethereum.FilterQuery{BlockHash: &hash})

@@ -33,8 +33,8 @@ func (c *ipcStream) read(limit int) ([]byte, error) {
 	c.left.N = int64(limit) + ipcReadAhead
 	var raw json.RawMessage
 	err := c.dec.Decode(&raw)
-	if errors.Is(err, io.ErrUnexpectedEOF) && c.left.N <= 0 {
-		err = fmt.Errorf("a message of more than %d bytes (rpc.body_bytes)", limit)
+	if err != nil && c.left.N <= 0 {
+		err = errMessageSize
 	}
 	return raw, err
 }

@@ -15,42 +15,47 @@ const (
 	minWriteRate = 256 << 10
 )
 
-// maxTraceTime is how long one debug_trace... may take, whatever its timeout asks for.
-const maxTraceTime = 55 * time.Second
-
 // Bounds on what a client may ask for that are not settings.
 const (
-	maxStorageKeys     = 1024      // keys of one eth_getProof
-	maxFeeHistory      = 1024      // blocks of one eth_feeHistory
-	maxPercentiles     = 100       // reward percentiles of one eth_feeHistory
-	maxFilterAddresses = 1000      // addresses of one log query
-	maxFilterTopics    = 1000      // alternatives per topic position of one log query
-	maxSubscriberItems = 8192      // notifications waiting for one subscriber before it is closed
-	maxFilterItems     = 65536     // changes waiting for one polled filter before it is dropped
-	maxQueueBytes      = 32 << 20  // memory of what waits for one subscriber or polled filter
-	minQueueBytes      = 64 << 10  // of these, what each may hold however much the others do
-	maxHostQueueBytes  = 64 << 20  // the same for all of one host
-	maxAllQueueBytes   = 256 << 20 // the same for all of them together
-	maxLogBytes        = 32 << 20  // memory of the logs of one answer
-	maxScheduleTurns   = 1024      // turns of one bor_schedule
-	maxPoolContent     = 20000     // transactions of one txpool_content or txpool_inspect
-	maxCallDataBytes   = 1 << 20   // input of one eth_call
-	maxSimulateBlocks  = 256       // blocks of one eth_simulateV1, empty ones between them included
-	maxSimulateCalls   = 10_000    // calls of one eth_simulateV1
-	maxSimulateBytes   = 32 << 20  // memory of what the calls of one eth_simulateV1 return and log
-	maxTraces          = 4         // traces made at the same time
-	maxTraceBytes      = 64 << 20  // JSON of one debug_trace...
-	maxStorageSlots    = 1024      // slots of one eth_getStorageValues
-	logChunkBlocks     = 256       // blocks that a log worker takes at a time
-	logCacheChunks     = 512       // chunks of final blocks whose blooms stay in memory (64 KiB each)
-	maxSyncWaiters     = 4096      // eth_sendRawTransactionSync under way
-	maxHostWaiters     = 1024      // the same of one host
-	maxSyncWait        = 60_000    // milliseconds of one eth_sendRawTransactionSync
-	maxConnRequests    = 64        // requests of one WebSocket or Unix connection that are not answered
-	maxGateQueue       = 16384     // requests of one host that wait for a place
-	minInFlight        = 256 << 10 // bytes of requests and answers that a host may hold however much the others do
-	bodyStep           = 64 << 10  // bytes of a body that are read at a time
-	ipcReadAhead       = 64 << 10  // bytes that the reader of the Unix socket may hold of later messages
-	maxHeaderBytes     = 64 << 10  // header of an HTTP request
-	maxTokenBytes      = 4096      // JSON web token
+	maxStorageKeys     = 1024                  // keys of one eth_getProof
+	maxFeeHistory      = 1024                  // blocks of one eth_feeHistory
+	maxPercentiles     = 100                   // reward percentiles of one eth_feeHistory
+	maxFilterAddresses = 1000                  // addresses of one log query
+	maxFilterTopics    = 1000                  // alternatives per topic position of one log query
+	maxSubscriberItems = 8192                  // notifications waiting for one subscriber before it is closed
+	maxFilterItems     = 65536                 // changes waiting for one polled filter before it is dropped
+	maxQueueBytes      = 32 << 20              // memory of what waits for one subscriber or polled filter
+	minQueueBytes      = 64 << 10              // of these, what each may hold however much the others do
+	maxHostQueueBytes  = 64 << 20              // the same for all of one host
+	maxAllQueueBytes   = 256 << 20             // the same for all of them together
+	maxLogBytes        = 32 << 20              // memory of the logs of one answer
+	maxScheduleTurns   = 1024                  // turns of one bor_schedule
+	maxPoolContent     = 20000                 // transactions of one txpool_content or txpool_inspect
+	maxCallDataBytes   = 1 << 20               // input of one eth_call
+	logChunkBlocks     = 256                   // blocks whose blooms are read together where the log index lacks them
+	logCacheChunks     = 512                   // chunks of final blocks whose blooms stay in memory (64 KiB each)
+	maxLogPrints       = 8192                  // values of one block in the log index; a block with more may match anything
+	logIndexStep       = 50 * time.Millisecond // the index works that long, then rests as long
+	maxSyncWaiters     = 4096                  // eth_sendRawTransactionSync under way
+	maxHostWaiters     = 1024                  // the same of one host
+	maxSyncWait        = 60_000                // milliseconds of one eth_sendRawTransactionSync
+	maxConnRequests    = 64                    // requests of one WebSocket or Unix connection that are not answered
+	maxGateQueue       = 16384                 // requests of one host that wait for a place
+	minInFlight        = 256 << 10             // bytes of requests and answers that a host may hold however much the others do
+	bodyStep           = 64 << 10              // bytes of a body that are read at a time
+	ipcReadAhead       = 64 << 10              // bytes that the reader of the Unix socket may hold of later messages
+	maxHeaderBytes     = 64 << 10              // header of an HTTP request
+	maxTokenBytes      = 4096                  // JSON web token
+)
+
+// Bounds of simulations, traces and reads of many slots.
+const (
+	maxSimulateBlocks = 256              // blocks of one eth_simulateV1, empty ones between them included
+	maxSimulateCalls  = 10_000           // calls of one eth_simulateV1
+	maxSimulateBytes  = 32 << 20         // memory of what the calls of one eth_simulateV1 return and log
+	maxTraces         = 4                // traces made at the same time
+	maxHostTraces     = 2                // traces of one host
+	maxTraceBytes     = 64 << 20         // JSON of one debug_trace...
+	maxTraceTime      = 55 * time.Second // of one debug_trace..., whatever its timeout asks for
+	maxStorageSlots   = 1024             // slots of one eth_getStorageValues
 )

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/lru"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/eth/filters"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
@@ -133,19 +132,6 @@ func (q *logQuery) mayMatch(b *types.Bloom) bool {
 	return true
 }
 
-// bloomChunk holds the blooms of logChunkBlocks consecutive final blocks.
-type bloomChunk [logChunkBlocks]types.Bloom
-
-// logIndex finds logs from the blooms of headers; those of final blocks stay in memory, bounded.
-type logIndex struct {
-	chain  Chain
-	blooms *lru.Cache[uint64, *bloomChunk]
-}
-
-func newLogIndex(c Chain) *logIndex {
-	return &logIndex{chain: c, blooms: lru.NewCache[uint64, *bloomChunk](logCacheChunks)}
-}
-
 // getLogs answers a query within the server's limits.
 func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.LogTimeout)
@@ -241,9 +227,9 @@ func (s *service) logRange(q *logQuery) (from, to uint64, err error) {
 	return from, to, nil
 }
 
-// search goes through the range in chunks, several at a time, and returns the logs in chain order.
+// search goes through the range in sections, several at a time, and returns the logs in chain order.
 func (x *logIndex) search(ctx context.Context, q *logQuery, from, to uint64, limit, workers int) ([]*types.Log, error) {
-	first, last := from/logChunkBlocks, to/logChunkBlocks
+	first, last := from/logSection, to/logSection
 	found := make([][]*types.Log, last-first+1)
 	var (
 		next   atomic.Int64
@@ -261,8 +247,8 @@ func (x *logIndex) search(ctx context.Context, q *logQuery, from, to uint64, lim
 			if i >= uint64(len(found)) {
 				return
 			}
-			lo, hi := max(from, (first+i)*logChunkBlocks), min(to, (first+i+1)*logChunkBlocks-1)
-			logs, err := x.searchChunk(ctx, q, lo, hi, &budget)
+			lo, hi := max(from, (first+i)*logSection), min(to, (first+i+1)*logSection-1)
+			logs, err := x.searchSection(ctx, q, lo, hi, &budget)
 			if err != nil {
 				mu.Lock()
 				if fail == nil {
@@ -293,15 +279,15 @@ func (x *logIndex) search(ctx context.Context, q *logQuery, from, to uint64, lim
 	return out, nil
 }
 
-func (x *logIndex) searchChunk(ctx context.Context, q *logQuery, lo, hi uint64, budget *logBudget) ([]*types.Log, error) {
-	chunk := x.chunk(lo / logChunkBlocks)
+func (x *logIndex) searchSection(ctx context.Context, q *logQuery, lo, hi uint64, budget *logBudget) ([]*types.Log, error) {
+	may := x.candidates(q, lo/logSection)
 	var logs []*types.Log
 	for n := lo; n <= hi; n++ {
+		if !may(n) {
+			continue
+		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
-		}
-		if chunk != nil && !q.mayMatch(&chunk[n%logChunkBlocks]) {
-			continue
 		}
 		h := x.chain.HeaderByNumber(n)
 		if h == nil {
@@ -315,26 +301,6 @@ func (x *logIndex) searchChunk(ctx context.Context, q *logQuery, lo, hi uint64, 
 		}
 	}
 	return logs, nil
-}
-
-// chunk is the blooms of a chunk of final blocks, nil if not all of it is final or kept.
-func (x *logIndex) chunk(i uint64) *bloomChunk {
-	if c, ok := x.blooms.Get(i); ok {
-		return c
-	}
-	if final := x.chain.FinalHeader(); final == nil || final.Number.Uint64() < (i+1)*logChunkBlocks-1 {
-		return nil
-	}
-	c := new(bloomChunk)
-	for n := range c {
-		h := x.chain.HeaderByNumber(i*logChunkBlocks + uint64(n)) //nolint:gosec // an index
-		if h == nil {
-			return nil
-		}
-		c[n] = h.Bloom
-	}
-	x.blooms.Add(i, c)
-	return c
 }
 
 // logsIn appends the block's logs that match, until the budget is used up.

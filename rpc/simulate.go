@@ -154,7 +154,10 @@ func (sim *simulation) plan() ([]plannedBlock, error) {
 			return nil, simulateLimit("too many blocks: block %s lies more than %d above the base %s", number, maxSimulateBlocks, sim.base.Number)
 		}
 		for n := new(big.Int).Add(prev.Number, common.Big1); n.Cmp(number) < 0; n = new(big.Int).Add(n, common.Big1) {
-			prev = nextSimulated(prev, n, prev.Time+step)
+			var err error
+			if prev, err = sim.next(prev, n, prev.Time+step); err != nil {
+				return nil, err
+			}
 			out = append(out, plannedBlock{header: prev})
 		}
 		time := prev.Time + step
@@ -164,7 +167,11 @@ func (sim *simulation) plan() ([]plannedBlock, error) {
 		if time <= prev.Time {
 			return nil, &Error{Code: codeBlockTime, Message: fmt.Sprintf("block timestamps must be in order: %d <= %d", time, prev.Time)}
 		}
-		h := o.header(nextSimulated(prev, number, time))
+		h, err := sim.next(prev, number, time)
+		if err != nil {
+			return nil, err
+		}
+		h = o.header(h)
 		out, prev = append(out, plannedBlock{h, b}), h
 	}
 	return out, nil
@@ -174,6 +181,21 @@ func (sim *simulation) plan() ([]plannedBlock, error) {
 func (sim *simulation) blockSeconds() uint64 {
 	p := sim.back.Chain.Params()
 	return max(1, (p.SlotMillis+999)/1000)
+}
+
+// next is the header after prev. Its gas limit is that of prev, unless the producers voted for another one from this
+// block on.
+func (sim *simulation) next(prev *types.Header, number *big.Int, time uint64) (*types.Header, error) {
+	h, n := nextSimulated(prev, number, time), number.Uint64()
+	before, err := sim.back.Chain.ParamsFor(sim.base, n-1)
+	if err != nil {
+		return nil, err
+	}
+	p, err := sim.back.Chain.ParamsFor(sim.base, n)
+	if p.GasLimit != before.GasLimit {
+		h.GasLimit = p.GasLimit
+	}
+	return h, err
 }
 
 func nextSimulated(prev *types.Header, number *big.Int, time uint64) *types.Header {

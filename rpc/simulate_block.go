@@ -8,6 +8,7 @@ import (
 	"math/big"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/contracts"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -60,7 +61,11 @@ func (sim *simulation) block(ctx context.Context, p *plannedBlock, parent *types
 	if h.BaseFee == nil {
 		h.BaseFee = new(big.Int) // calls without fees must not fail for them
 		if sim.opts.Validation {
-			h.BaseFee = sim.nextBaseFee(parent)
+			p, err := sim.back.Chain.ParamsFor(sim.base, h.Number.Uint64())
+			if err != nil {
+				return nil, err
+			}
+			h.BaseFee = chain.BaseFee(&p, cfg, parent)
 		}
 	}
 	bc := core.NewEVMBlockContext(h, evmContext{simulatedChain{sim.back.Chain.Context(), sim.known}}, &h.Coinbase)
@@ -68,6 +73,9 @@ func (sim *simulation) block(ctx context.Context, p *plannedBlock, parent *types
 		bc.BlobBaseFee = o.BlobBaseFee.ToInt()
 	}
 	precompiles := vm.ActivePrecompiledContracts(cfg.Rules(h.Number, true, h.Time))
+	if err := sim.back.Chain.PrepareState(sim.db, sim.base, h.Number.Uint64()); err != nil {
+		return nil, err
+	}
 	if p.StateOverrides != nil {
 		if err := p.StateOverrides.apply(sim.db, precompiles); err != nil {
 			return nil, err
@@ -197,6 +205,9 @@ func (r *simulatedRun) finish(ctx context.Context) (*simulatedJSON, error) {
 	h.Root = r.db.IntermediateRoot(r.evm.GetRules())
 	if err := r.db.Error(); err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil { // the calls of the block's begin or end may have been cut
+		return nil, abortedCall(r.cfg.CallTimeout)
 	}
 	h.Bloom = types.MergeBloom(r.receipts)
 	h.TxHash, h.ReceiptHash = types.DeriveSha(r.txs, trie.NewStackTrie(nil)), types.DeriveSha(r.receipts, trie.NewStackTrie(nil))

@@ -63,20 +63,15 @@ func (s *service) newTrace(ctx context.Context, cfg *traceConfig) (*trace, error
 	if t.budget.copies, err = copiesKept(cfg); err != nil {
 		return nil, err
 	}
-	release, err := s.enterCall(ctx)
-	if err != nil {
-		return nil, err
-	}
 	wait, stop := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer stop()
-	host := s.host(ctx)
-	if err := s.traces.enter(wait, host); err != nil {
-		release()
-		return nil, limitExceeded("the node makes %d traces of this address already, or %d of all, as many as it does at the same time; try again", s.traces.perHost, s.traces.places)
+	release, err := s.enter(wait, s.traces)
+	if err != nil {
+		return nil, limitExceeded("the node makes %d traces of this address already, or %d of all; try again", s.traces.perHost, s.traces.places)
 	}
 	var cancel context.CancelFunc
 	t.ctx, cancel = context.WithTimeout(ctx, maxTraceTime)
-	t.end = func() { cancel(); s.traces.leave(host); release() }
+	t.end = func() { cancel(); release() }
 	return t, nil
 }
 
@@ -89,6 +84,9 @@ func (t *trace) block(b *types.Block) (*state.StateDB, vm.BlockContext, error) {
 	db, err := t.back.Chain.StateAt(parent)
 	if err != nil {
 		return nil, vm.BlockContext{}, fmt.Errorf("state below block %d is not available: %w", b.NumberU64(), err)
+	}
+	if err := t.back.Chain.PrepareState(db, parent, b.NumberU64()); err != nil {
+		return nil, vm.BlockContext{}, err
 	}
 	h := b.Header()
 	bc, cfg := t.blockContext(h, nil), t.back.Chain.Config()

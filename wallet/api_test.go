@@ -81,7 +81,7 @@ func TestAPI(t *testing.T) {
 	call(&exported, "wallet_export", "main", testPassword, third, "keystore")
 	k, err := keystore.DecryptKey([]byte(exported), testPassword)
 	require.NoError(t, err)
-	require.Equal(t, foreign.D, k.PrivateKey.D)
+	require.Equal(t, crypto.FromECDSA(foreign), crypto.FromECDSA(k.PrivateKey))
 
 	call(nil, "wallet_changePassword", "main", testPassword, "another horse")
 	requireCode(t, CodeWrongPassword, cl.CallContext(ctx, nil, "wallet_unlock", "main", testPassword, 60))

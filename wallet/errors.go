@@ -38,7 +38,11 @@ func refused(format string, args ...any) *Error { return fail(CodeRefused, forma
 
 func internal(format string, args ...any) *Error { return fail(CodeInternal, format, args...) }
 
+// A name that cannot be one is not repeated: it may be a password in the wrong place.
 func errUnknownWallet(name string) *Error {
+	if !validName(name) {
+		return fail(CodeUnknown, "there is no wallet of that name, nor can there be: see wallet_list")
+	}
 	return fail(CodeUnknown, "there is no wallet %q: see wallet_list, or make it with wallet_create", name)
 }
 

@@ -47,6 +47,7 @@ func openService(t *testing.T, c Config) *Service {
 	t.Helper()
 	s, err := Open(c, nil, nil)
 	require.NoError(t, err)
+	s.n, s.p = 2, 1 // tests hash a lot
 	t.Cleanup(s.Close)
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 	"github.com/ethereum/go-ethereum/accounts/keystore"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -116,7 +117,11 @@ var errPassword = errors.New("wrong password")
 // open decrypts the key. The caller overwrites it. The address that it returns is the key's own, and the file's if that
 // names one.
 func (k *keyFile) open(password string) ([]byte, common.Address, error) {
-	key, err := keystore.DecryptDataV3(k.crypto, password)
+	var key []byte
+	err := scrubbed(func() (err error) {
+		key, err = keystore.DecryptDataV3(k.crypto, password)
+		return err
+	})
 	if errors.Is(err, keystore.ErrDecrypt) {
 		return nil, common.Address{}, errPassword
 	}
@@ -134,19 +139,38 @@ func (k *keyFile) open(password string) ([]byte, common.Address, error) {
 	return key, address, nil
 }
 
-// addressOf checks a private key and derives its address.
-func addressOf(key []byte) (common.Address, error) {
-	priv, err := crypto.ToECDSA(key)
-	if err != nil {
-		return common.Address{}, errors.New("it holds no valid secp256k1 key (32 bytes, above 0 and below the order of the curve)")
+// addressOf checks a private key and derives its address. It leaves no copy of the key behind.
+func addressOf(key []byte) (address common.Address, err error) {
+	err = scrubbed(func() error {
+		var k secp256k1.PrivateKey
+		defer k.Zero()
+		if len(key) != keySize || k.Key.SetByteSlice(key) || k.Key.IsZero() {
+			return errors.New("it holds no valid secp256k1 key (32 bytes, above 0 and below the order of the curve)")
+		}
+		address = common.BytesToAddress(crypto.Keccak256(k.PubKey().SerializeUncompressed()[1:])[12:])
+		return nil
+	})
+	return address, err
+}
+
+// newKey draws a random private key.
+func newKey() ([]byte, common.Address) {
+	for {
+		key := make([]byte, keySize)
+		_, _ = rand.Read(key) // never fails
+		if address, err := addressOf(key); err == nil {
+			return key, address
+		}
 	}
-	defer wipe(priv.D)
-	return crypto.PubkeyToAddress(priv.PublicKey), nil
 }
 
 // sealKey encrypts a key as a keystore file of version 3.
 func sealKey(key []byte, address common.Address, password string, n, p int) ([]byte, error) {
-	c, err := keystore.EncryptDataV3(key, []byte(password), n, p)
+	var c keystore.CryptoJSON
+	err := scrubbed(func() (err error) {
+		c, err = keystore.EncryptDataV3(key, []byte(password), n, p)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("encrypt a key: %w", err)
 	}

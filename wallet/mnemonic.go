@@ -112,7 +112,15 @@ func derivationPaths(path string, count int) ([]accounts.DerivationPath, error) 
 }
 
 // derive is BIP-32: the private key at a path below the seed. The caller overwrites it.
-func derive(seed []byte, path accounts.DerivationPath) ([]byte, common.Address, error) {
+func derive(seed []byte, path accounts.DerivationPath) (key []byte, address common.Address, err error) {
+	err = scrubbed(func() (err error) {
+		key, address, err = deriveHere(seed, path)
+		return err
+	})
+	return key, address, err
+}
+
+func deriveHere(seed []byte, path accounts.DerivationPath) ([]byte, common.Address, error) {
 	mac := hmac.New(sha512.New, []byte("Bitcoin seed"))
 	mac.Write(seed)
 	master := mac.Sum(nil)

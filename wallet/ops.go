@@ -12,7 +12,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"go.uber.org/zap"
 )
 
@@ -32,7 +31,7 @@ func checkPassword(password string) error {
 // Create makes an empty wallet.
 func (s *Service) Create(ctx context.Context, name, password string) error {
 	if !validName(name) {
-		return invalid("%q cannot name a wallet: use 1 to %d of a-z, 0-9, - and _, beginning with a letter or digit", name, MaxName)
+		return invalid("that cannot name a wallet: use 1 to %d of a-z, 0-9, - and _, beginning with a letter or digit", MaxName)
 	}
 	if err := checkPassword(password); err != nil {
 		return err
@@ -72,10 +71,9 @@ func (s *Service) build(w *wallet, password string, keys map[common.Address][]by
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	n, p := s.cfg.cost()
 	secret := make([]byte, keySize)
 	_, _ = rand.Read(secret) // never fails
-	text, err := sealCheck(secret, password, n, p)
+	text, err := sealCheck(secret, password, s.n, s.p)
 	if err != nil {
 		return err
 	}
@@ -107,8 +105,7 @@ func (s *Service) build(w *wallet, password string, keys map[common.Address][]by
 
 // writeKey encrypts a key into a file that opens again with the password.
 func (s *Service) writeKey(dir, file string, key []byte, address common.Address, password string) error {
-	n, p := s.cfg.cost()
-	text, err := sealKey(key, address, password, n, p)
+	text, err := sealKey(key, address, password, s.n, s.p)
 	if err != nil {
 		return err
 	}
@@ -174,14 +171,9 @@ func (w *wallet) file(address common.Address) (string, bool) {
 // NewAccount makes a random key.
 func (s *Service) NewAccount(ctx context.Context, name, password string) (address common.Address, err error) {
 	err = s.withPassword(ctx, name, password, false, func(w *wallet, _ map[common.Address][]byte) error {
-		priv, err := crypto.GenerateKey()
-		if err != nil {
-			return internal("make a key: %v", err)
-		}
-		defer wipe(priv.D)
-		key := priv.D.FillBytes(make([]byte, keySize))
-		address = crypto.PubkeyToAddress(priv.PublicKey)
-		return s.add(w, password, key, address)
+		key, a := newKey()
+		address = a
+		return s.add(w, password, key, a)
 	})
 	return address, err
 }

@@ -115,6 +115,12 @@ func describeCall(to common.Address, data []byte) []string {
 	for i, in := range m.Inputs {
 		lines = append(lines, fmt.Sprintf("  %s %s = %s", in.Type, in.Name, showValue(args[i])))
 	}
+	if to == contracts.MembersAddress && m.Name == "propose" {
+		kind, isKind := args[0].(uint8)
+		if inner, ok := args[1].([]byte); ok && isKind {
+			lines = append(lines, describeProposal(kind, inner)...)
+		}
+	}
 	if again, err := m.Inputs.Pack(args...); err != nil || !bytes.Equal(again, data[4:]) {
 		lines = append(lines, "  its arguments are encoded in an unusual way or followed by other bytes")
 	}

@@ -32,9 +32,6 @@ func parseSelector(text string) (sel [4]byte, err error) {
 		if _, err := abi.NewType(in.Type, "", in.Components); err != nil {
 			return sel, fmt.Errorf("method %.80q has the unknown type %.40q: write uint256 rather than uint", text, in.Type)
 		}
-		if strings.HasPrefix(in.Type, "uint[") || strings.HasPrefix(in.Type, "int[") || in.Type == "uint" || in.Type == "int" {
-			return sel, fmt.Errorf("method %.80q has the type %s, which is short for %s: write that", text, in.Type, strings.Replace(in.Type, "int", "int256", 1))
-		}
 	}
 	return [4]byte(crypto.Keccak256([]byte(text))[:4]), nil
 }

@@ -25,6 +25,7 @@ type Service struct {
 	root  string // folder of all wallets
 	lock  *flock.Flock
 	gate  *gate
+	n, p  int // work of scrypt for files that are written
 
 	mu      sync.Mutex
 	wallets map[string]*wallet
@@ -61,6 +62,7 @@ func Open(cfg Config, log *zap.Logger, asker Asker) (*Service, error) {
 		log = zap.NewNop()
 	}
 	s := &Service{cfg: cfg, log: log, root: filepath.Join(cfg.Dir, "wallets"), gate: newGate(), wallets: make(map[string]*wallet)}
+	s.n, s.p = cfg.cost()
 	if err := makeDir(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("folder of the wallets: %w", err)
 	}

@@ -1,11 +1,8 @@
 package wallet
 
 import (
-	"crypto/ecdsa"
 	"fmt"
-	"math/big"
 
-	"github.com/ethereum/go-ethereum/crypto"
 	"golang.org/x/sys/unix"
 )
 
@@ -59,14 +56,3 @@ func (v *vault) close() {
 	_ = unix.Munmap(v.mem)
 	v.mem = nil
 }
-
-// signHash signs a 32-byte hash; the last byte of the signature is 0 or 1.
-func signHash(hash, key []byte) ([]byte, error) {
-	k := &ecdsa.PrivateKey{D: new(big.Int).SetBytes(key)}
-	k.Curve = crypto.S256()
-	defer wipe(k.D)
-	return crypto.Sign(hash, k)
-}
-
-// wipe overwrites the words of a secret number.
-func wipe(n *big.Int) { clear(n.Bits()) }

@@ -1,0 +1,169 @@
+package rpc
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/lru"
+	"github.com/ethereum/go-ethereum/core/types"
+	"go.uber.org/zap"
+)
+
+// bloomChunk holds the blooms of logChunkBlocks consecutive final blocks.
+type bloomChunk [logChunkBlocks]types.Bloom
+
+// logIndex finds the blocks that may hold what a query asks for: in the index file, which has the final blocks; where
+// that lacks them, in the blooms of headers, of which those of final blocks stay in memory, bounded.
+type logIndex struct {
+	chain  Chain
+	blooms *lru.Cache[uint64, *bloomChunk]
+
+	mu   sync.RWMutex // readers of file; Close waits for them
+	file *logFile     // nil: none
+}
+
+func newLogIndex(c Chain) *logIndex {
+	return &logIndex{chain: c, blooms: lru.NewCache[uint64, *bloomChunk](logCacheChunks)}
+}
+
+func (x *logIndex) open(path string) (err error) {
+	x.file, err = openLogFile(path, x.chain.CanonicalHash)
+	return err
+}
+
+func (x *logIndex) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.file != nil {
+		x.file.close()
+		x.file = nil
+	}
+}
+
+// candidates tells for the blocks of a section whether they may match; false is certain.
+func (x *logIndex) candidates(q *logQuery, section uint64) func(n uint64) bool {
+	set, covered := x.indexed(q, section)
+	return func(n uint64) bool {
+		if i := int(n % logSection); i < covered { //nolint:gosec // below logSection
+			return set.has(i)
+		}
+		chunk := x.chunk(n / logChunkBlocks)
+		return chunk == nil || q.mayMatch(&chunk[n%logChunkBlocks])
+	}
+}
+
+// indexed is the blocks of a section that may match by the index, which has the first covered blocks of it.
+func (x *logIndex) indexed(q *logQuery, section uint64) (set *blockSet, covered int) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.file == nil {
+		return nil, 0
+	}
+	groups := [][]uint32{{printAny}} // of each group one must be in the block
+	wanted := []uint32{printWild, printAny}
+	group := func(n int, value func(int) []byte) {
+		if n == 0 {
+			return
+		}
+		ps := make([]uint32, n)
+		for i := range ps {
+			ps[i] = x.file.print(value(i))
+		}
+		groups, wanted = append(groups, ps), append(wanted, ps...)
+	}
+	group(len(q.addresses), func(i int) []byte { return q.addresses[i][:] })
+	for _, ts := range q.topics {
+		group(len(ts), func(i int) []byte { return ts[i][:] })
+	}
+	found, covered, err := x.file.lookup(section, wanted)
+	if err != nil || covered == 0 {
+		return nil, 0 // read the headers; the index is mended by its own goroutine
+	}
+	set = new(blockSet)
+	set.or(found[printAny])
+	for _, ps := range groups {
+		var any blockSet
+		for _, p := range ps {
+			any.or(found[p])
+		}
+		set.and(&any)
+	}
+	set.or(found[printWild])
+	return set, covered
+}
+
+// chunk is the blooms of a chunk of final blocks, nil if not all of it is final or kept.
+func (x *logIndex) chunk(i uint64) *bloomChunk {
+	if c, ok := x.blooms.Get(i); ok {
+		return c
+	}
+	if final := x.chain.FinalHeader(); final == nil || final.Number.Uint64() < (i+1)*logChunkBlocks-1 {
+		return nil
+	}
+	c := new(bloomChunk)
+	for n := range c {
+		h := x.chain.HeaderByNumber(i*logChunkBlocks + uint64(n)) //nolint:gosec // an index
+		if h == nil {
+			return nil
+		}
+		c[n] = h.Bloom
+	}
+	x.blooms.Add(i, c)
+	return c
+}
+
+// extend adds final blocks to the index for about logIndexStep; true if there are more.
+func (x *logIndex) extend() (more bool, err error) {
+	if err := x.file.repair(); err != nil {
+		return false, fmt.Errorf("mend the log index: %w", err)
+	}
+	final := x.chain.FinalHeader()
+	if final == nil {
+		return false, nil
+	}
+	for until := time.Now().Add(logIndexStep); time.Now().Before(until); {
+		n := x.file.height()
+		if n > final.Number.Uint64() {
+			return false, nil
+		}
+		h := x.chain.HeaderByNumber(n)
+		if h == nil { // below the first block kept
+			err = x.file.skip()
+		} else if h.Bloom == (types.Bloom{}) {
+			err = x.file.add(n, h.Hash(), nil)
+		} else if rs, missing := x.chain.Receipts(h.Hash()); missing != nil {
+			err = x.file.skip()
+		} else {
+			err = x.file.add(n, h.Hash(), x.file.printsOf(rs))
+		}
+		if err != nil {
+			return false, fmt.Errorf("write the log index: %w", err)
+		}
+	}
+	return true, nil
+}
+
+// indexLoop keeps the index up with the final blocks. When it cannot be written, queries read headers instead.
+func (s *service) indexLoop() {
+	defer s.wg.Done()
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-s.ctx.Done():
+			return
+		}
+		more, err := s.index.extend()
+		if err != nil {
+			s.log.Error("the log index ends; log queries read headers from here on. Make room on the disk and start the node again", zap.String("file", s.cfg.LogIndex), zap.Error(err))
+			return
+		}
+		if more {
+			t.Reset(logIndexStep)
+		} else {
+			t.Reset(time.Second)
+		}
+	}
+}
