@@ -8,7 +8,8 @@ import (
 var one = big.NewInt(1)
 
 // Parameters are the numbers of a chain that consensus and execution both need; they come from genesis and are
-// covered by block 0's record.
+// covered by block 0's record. MaxBlockBytes, GasLimit and BaseFee may change by vote: those of a block are known only
+// with the state of its parent (package chain), so a check before execution uses the bounds in limits.go.
 type Parameters struct {
 	ChainID       uint64
 	GenesisTime   uint64 // seconds, Unix; slot 0 begins here
@@ -18,8 +19,8 @@ type Parameters struct {
 	MaxReversible uint64 // blocks above the newest proven final one after which production slows
 	MinProducers  uint64
 	MaxBlockBytes uint64 // encoded block
-	GasLimit      uint64 // constant
-	BaseFeeFixed  bool   // true: BaseFee for ever; false: EIP-1559 market with BaseFee as floor
+	GasLimit      uint64 // of every block
+	BaseFeeFixed  bool   // true: BaseFee is every block's; false: EIP-1559 market with BaseFee as floor
 	BaseFee       uint64 // wei
 	Patience      bool   // rule 8's patience
 }

@@ -42,9 +42,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer, genesis common.Hash, fr
 	if to != last || end.FC == nil || end.FC.Target.Hash != hash {
 		end = trailer{}
 	}
-	out := bufio.NewWriterSize(w, 1<<20)
-	_, _ = out.WriteString(exportMagic) // bufio keeps the first error until Flush
-	_, _ = out.Write(genesis[:])
+	out := NewExportWriter(w, genesis)
 	err := s.Range(from, to, 0, func(height uint64, raw []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -52,21 +50,35 @@ func (s *Store) Export(ctx context.Context, w io.Writer, genesis common.Hash, fr
 		if progress != nil {
 			progress(height)
 		}
-		return writeItem(out, raw)
+		return out.Block(raw)
 	})
 	if err == nil {
-		err = writeItem(out, nil)
-	}
-	if err == nil {
-		err = writeItem(out, mustRLP(&end))
-	}
-	if err == nil {
-		err = out.Flush()
+		err = out.End(end.QC, end.FC)
 	}
 	if err != nil {
 		return fmt.Errorf("export blocks %d to %d: %w", from, to, err)
 	}
 	return nil
+}
+
+// ExportWriter writes an export file block by block. It checks nothing of what it is given. Not safe for concurrent
+// use.
+type ExportWriter struct{ w *bufio.Writer }
+
+// NewExportWriter begins a file of the chain with this block 0.
+func NewExportWriter(w io.Writer, genesis common.Hash) *ExportWriter {
+	x := &ExportWriter{bufio.NewWriterSize(w, 1<<20)}
+	_, _ = x.w.WriteString(exportMagic) // bufio keeps the first error until Flush
+	_, _ = x.w.Write(genesis[:])
+	return x
+}
+
+// Block writes an encoded block (block.Block.Encode); they come in the order of their heights.
+func (x *ExportWriter) Block(raw []byte) error { return writeItem(x.w, raw) }
+
+// End writes the certificates that prove the last block, nil if there are none, and flushes.
+func (x *ExportWriter) End(qc, fc *block.Certificate) error {
+	return errors.Join(writeItem(x.w, nil), writeItem(x.w, mustRLP(&trailer{qc, fc})), x.w.Flush())
 }
 
 func writeItem(w io.Writer, b []byte) error {

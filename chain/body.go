@@ -64,7 +64,7 @@ func txListSize(tx *types.Transaction) uint64 {
 }
 
 // CheckBody checks what the sealed header says of the body: the body digest (and that the header names the record
-// holding it), the size, that no blob transaction is in, and, unless trustSenders, the transaction root and every
+// holding it), the size that no chain exceeds, that no blob transaction is in, and, unless trustSenders, the transaction root and every
 // sender, recovered in parallel. With trustSenders a certificate above the block vouches for root and senders. It may
 // run for several blocks at once. Errors wrap ErrInvalidBody.
 func (c *Chain) CheckBody(b *block.Block, trustSenders bool) error {
@@ -82,8 +82,8 @@ func (c *Chain) CheckBody(b *block.Block, trustSenders bool) error {
 			return badBody(b, "transaction %d %s is a blob transaction", i, tx.Hash())
 		}
 	}
-	if n := encodedSize(b); n > c.params.MaxBlockBytes {
-		return badBody(b, "%d bytes, %d allowed", n, c.params.MaxBlockBytes)
+	if n := encodedSize(b); n > block.MaxBlockBytes { // the chain's own bound is known when the parent was executed
+		return badBody(b, "%d bytes, %d allowed on any chain", n, block.MaxBlockBytes)
 	}
 	if d := block.BodyDigest(b.Transactions, b.Senders); d != b.Record.BodyDigest {
 		return badBody(b, "body digest is %s, the record says %s", d, b.Record.BodyDigest)

@@ -10,6 +10,7 @@ import (
 	"github.com/bornode/bornode/internal/failpoint"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core"
+	"github.com/ethereum/go-ethereum/core/state"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/trie"
 )
@@ -49,13 +50,12 @@ func (c *Chain) Build(ctx context.Context, req BuildRequest) (*Built, error) {
 	case req.Slot <= p.sealed.Slot():
 		return nil, fmt.Errorf("build: slot %d is not above the parent's slot %d", req.Slot, p.sealed.Slot())
 	}
-	h := c.newHeader(p.sealed.Header, p.hash, req.Slot, req.Coinbase, req.QC, req.FC)
-	r, err := c.newRun(h, p.sealed.Header.Root)
+	r, err := c.runOn(p, req)
 	if err != nil {
 		return nil, fmt.Errorf("build: %w", err)
 	}
 	defer r.evm.Release()
-	f := filler{run: r, room: c.roomForTransactions(req.QC, req.FC)}
+	f := filler{run: r, room: roomForTransactions(&r.rules.params, req.QC, req.FC)}
 	if !req.EmptyOnly && req.Txs != nil {
 		if err := f.fill(ctx, req.Txs, start, req.Budget); err != nil {
 			return nil, err
@@ -64,18 +64,32 @@ func (c *Chain) Build(ctx context.Context, req BuildRequest) (*Built, error) {
 	return c.assemble(&f, p, req)
 }
 
+// runOn begins the execution of a block that is to be built on p.
+func (c *Chain) runOn(p *node, req BuildRequest) (*run, error) {
+	parent := p.sealed.Header
+	db, err := state.New(parent.Root, c.states.layers.Load().db)
+	if err != nil {
+		return nil, fmt.Errorf("state of block %d: %w: %w", p.height, ErrStateUnavailable, err)
+	}
+	rules, err := c.rulesOn(parent.Root, p.height+1, readerOf(db))
+	if err != nil {
+		return nil, err
+	}
+	return c.newRun(c.newHeader(&rules.params, parent, p.hash, req.Slot, req.Coinbase, req.QC, req.FC), db, rules), nil
+}
+
 // roomForTransactions is how many bytes of transactions and senders a block takes beside header, record and seal.
-func (c *Chain) roomForTransactions(qc, fc *block.Certificate) uint64 {
+func roomForTransactions(p *block.Parameters, qc, fc *block.Certificate) uint64 {
 	used := uint64(recordReserve + block.MaxProducers*80)
 	for _, x := range []*block.Certificate{qc, fc} {
 		if x != nil {
 			used += uint64(len(x.Encode()))
 		}
 	}
-	if used > c.params.MaxBlockBytes {
+	if used > p.MaxBlockBytes {
 		return 0
 	}
-	return c.params.MaxBlockBytes - used
+	return p.MaxBlockBytes - used
 }
 
 // filler puts transactions into a run.

@@ -25,7 +25,7 @@ import (
 // Chain is the block tree with its states. See the package comment for who may call what.
 type Chain struct {
 	cfg      Config
-	params   block.Parameters
+	params   block.Parameters // of genesis; what may change by vote stands in rules
 	config   *params.ChainConfig
 	schedule block.Schedule // of genesis
 	genesis  *block.Block
@@ -46,10 +46,13 @@ type Chain struct {
 	sinceFlush  struct{ id, blocks, gas uint64 }
 	jumpDests   vm.JumpDestCache
 	precompiles *vm.PrecompileCache
+	watched     *decided // as of the head whose decided changes were logged last
 
 	mu   sync.RWMutex
 	tree *tree
 
+	rules        *ruleBook
+	lastParams   atomic.Pointer[block.Parameters]
 	bodies       *bodyCache
 	headers      *lru.Cache[common.Hash, *block.SealedHeader]
 	hashes       *lru.Cache[uint64, common.Hash] // irreversible only
@@ -94,6 +97,8 @@ func Open(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Lo
 		receipts:     newReceiptWriter(), events: make(chan any, eventQueue),
 	}
 	c.signer = types.LatestSigner(c.config)
+	c.rules = newRuleBook(c.params, gen.Upgrades())
+	c.lastParams.Store(&c.params)
 	if err := c.openStore(); err != nil {
 		return nil, err
 	}
@@ -200,6 +205,7 @@ func (c *Chain) recover(ctx context.Context, alloc types.GenesisAlloc) error {
 	if err != nil {
 		return err
 	}
+	c.watch(c.tree.head().sealed.Header)
 	if res.Reason != nil {
 		c.log.Error("a stored reversible block does not execute", zap.Error(res.Reason))
 	}
@@ -260,6 +266,9 @@ func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) erro
 		o, err := c.execute(b, parent, t)
 		if err == nil {
 			err = c.commit(o)
+		}
+		if errors.As(err, new(ErrUnknownUpgrade)) {
+			return err
 		}
 		if err != nil {
 			return fmt.Errorf("block %d does not execute again on this node's state; remove the state directory %s to make it again: %w", b.Number(), c.cfg.Dir, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/failpoint"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/rlp"
@@ -29,14 +30,25 @@ type life struct {
 const (
 	forkAt    = 10
 	forkLen   = 160
+	voteAt    = 120 // from here on the trunk has a voted gas limit
 	trunkSeen = 155 // before the run of final blocks; more than 128 above the fork
 	trunkLen  = 300
 )
 
+func lifeGenesis(t testing.TB) *testGenesis {
+	return newTestGenesis(t, func(g *testGenesis) {
+		g.params.EpochBlocks = 40
+		withMembers(g)
+	})
+}
+
 func makeLife(t testing.TB) *life {
-	l := &life{gen: newTestGenesis(t, func(g *testGenesis) { g.params.EpochBlocks = 40 })}
+	l := &life{gen: lifeGenesis(t)}
 	n := newTestNode(t, l.gen)
-	l.Trunk = n.branch(n.Head(), trunkLen, 0, 50)
+	l.Trunk = n.branch(n.Head(), forkAt, 0, 50)
+	l.Trunk = append(l.Trunk, n.decideIn(n.transfer(0, 50), n.parameter(voteAt, genesis.GasLimit, "40000000"))) // on the trunk alone
+	l.Trunk = append(l.Trunk, n.branch(n.Head(), trunkLen-len(l.Trunk), 0, 50)...)
+	require.EqualValues(t, voted, l.Trunk[voteAt-1].Header.GasLimit)
 	_, err := n.SetHead(context.Background(), l.Trunk[forkAt-1].Hash())
 	require.NoError(t, err)
 	l.Fork = n.branch(l.Trunk[forkAt-1].SealedHeader, forkLen, 1, 60)
@@ -196,7 +208,7 @@ func TestCrashChild(t *testing.T) {
 	require.NoError(t, err)
 	var f lifeFile
 	require.NoError(t, rlp.DecodeBytes(raw, &f))
-	l := &life{Trunk: f.Trunk, Fork: f.Fork, gen: newTestGenesis(t, func(g *testGenesis) { g.params.EpochBlocks = 40 })}
+	l := &life{Trunk: f.Trunk, Fork: f.Fork, gen: lifeGenesis(t)}
 	require.NoError(t, l.live(dir))
 	_, _ = os.Stdout.WriteString("survived\n")
 }
@@ -263,7 +275,7 @@ func checkOpened(t *testing.T, dir string, l *life) {
 	require.GreaterOrEqual(t, h.Number(), n.Final().Number())
 	db, err := n.StateAt(h.Header)
 	require.NoError(t, err)
-	require.EqualValues(t, min(h.Number(), trunkLen), db.GetNonce(testAccount(0)), "one transaction a block")
+	require.EqualValues(t, min(h.Number(), trunkLen), db.GetNonce(testAccount(0)), "one transfer a block")
 	for x := h; x.Number() > 0; {
 		p := n.Sealed(x.Parent())
 		require.NotNil(t, p, "block %d", x.Number()-1)

@@ -22,6 +22,12 @@
 // or of a descendant of one that pathdb can roll back to; Open walks down from the chosen head to the first block
 // whose state exists or is recoverable, and re-executes upwards from there, from genesis if need be.
 //
+// Rules. Which gas limit, base fee, block size and upgrades hold for a block is what its parent's state says of the
+// producers' votes (docs/wire.md, docs/adr/0007). They are read once per state and by whoever needs them: execution and
+// building, which apply them, and readers by ParamsAt, Decisions and PrepareState. Each block is checked against bounds
+// when it comes (CheckBody) and against its own rules when it is executed. ErrUnknownUpgrade means that this node must
+// stop.
+//
 // Randomness. Header.MixDigest = keccak256(parent MixDigest ++ RLP(QC) if the record has one ++ RLP(FC) if it has
 // one). It is weak: a producer chooses between the certificates it has and may withhold its block.
 package chain

@@ -30,6 +30,7 @@ type outcome struct {
 // run is one block's execution: the EVM on the parent's state, and what it gathers.
 type run struct {
 	c        *Chain
+	rules    *blockRules
 	header   *types.Header
 	db       *state.StateDB
 	evm      *vm.EVM
@@ -38,20 +39,19 @@ type run struct {
 	logs     []*types.Log
 }
 
-// newRun opens the parent's state and makes the calls of a block's start.
-func (c *Chain) newRun(h *types.Header, parentRoot common.Hash) (*run, error) {
-	db, err := state.New(parentRoot, c.states.layers.Load().db)
-	if err != nil {
-		return nil, fmt.Errorf("state of the parent of block %s: %w: %w", h.Number, ErrStateUnavailable, err)
-	}
-	return c.newRunOn(h, db), nil
+// readerOf is the committed state that a StateDB was opened on.
+func readerOf(db *state.StateDB) func() (state.Reader, error) {
+	return func() (state.Reader, error) { return db.Reader(), nil }
 }
 
-func (c *Chain) newRunOn(h *types.Header, db *state.StateDB) *run {
+// newRun begins a block on its parent's state: what comes into force with it, then the calls of every block's start.
+func (c *Chain) newRun(h *types.Header, db *state.StateDB, rules *blockRules) *run {
 	evm := vm.NewEVM(c.blockContext(h), db, c.config, vm.Config{})
 	evm.SetJumpDestCache(c.jumpDests)
 	evm.SetPrecompileCache(c.precompiles)
-	r := &run{c: c, header: h, db: db, evm: evm, gas: core.NewGasPool(h.GasLimit)}
+	r := &run{c: c, rules: rules, header: h, db: db, evm: evm, gas: core.NewGasPool(h.GasLimit)}
+	rules.enforce(db)
+	db.Finalise(evm.GetRules())
 	blockStart(evm, h)
 	return r
 }
@@ -150,9 +150,6 @@ func place(receipts types.Receipts, logs []*types.Log, hash common.Hash) {
 // execute runs a block on its parent's state and checks all that its header says. It does not commit. An error that
 // wraps ErrInvalidBlock condemns the block; any other is this node's trouble.
 func (c *Chain) execute(b *block.Block, parent *block.SealedHeader, pt *track) (*outcome, error) {
-	if err := c.checkHeader(b, parent.Header, parent.Hash(), parent.Slot()); err != nil {
-		return nil, err
-	}
 	start := time.Now()
 	c.setSenders(b)
 	db, stop, err := c.openAhead(b, parent.Header.Root)
@@ -160,7 +157,14 @@ func (c *Chain) execute(b *block.Block, parent *block.SealedHeader, pt *track) (
 		return nil, err
 	}
 	defer stop()
-	r := c.newRunOn(b.Header, db)
+	rules, err := c.rulesOn(parent.Header.Root, parent.Number()+1, readerOf(db))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.checkHeader(b, &rules.params, parent); err != nil {
+		return nil, err
+	}
+	r := c.newRun(b.Header, db, rules)
 	defer r.evm.Release()
 	r.receipts = make(types.Receipts, 0, len(b.Transactions))
 	for i, tx := range b.Transactions {

@@ -261,6 +261,9 @@ func (c *Chain) executeRun(ctx context.Context, blocks []*block.Block, stored <-
 			continue
 		}
 		reason, err := c.advance(x, byHash[x.hash])
+		if errors.As(err, new(ErrUnknownUpgrade)) {
+			return err
+		}
 		if err := errors.Join(reason, err); err != nil {
 			return fmt.Errorf("certified block does not execute: this node's software or state is wrong, or more than f producers are: %w", err)
 		}

@@ -265,6 +265,7 @@ func (c *Chain) advance(n *node, b *block.Block) (reason, err error) {
 		return nil, err
 	}
 	c.adopt(n, b, o.receipts, o.logs, o.track)
+	c.watch(b.Header)
 	failpoint.Hit("chain/switch-executed")
 	return nil, nil
 }

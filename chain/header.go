@@ -36,25 +36,28 @@ func BaseFee(p *block.Parameters, config *params.ChainConfig, parent *types.Head
 	return floor
 }
 
-// newHeader is everything of a child's header that is known before execution; Extra, TxHash, ReceiptHash, Root,
+// newHeader is everything of a child's header that is known before execution, p being the child's parameters; Extra, TxHash, ReceiptHash, Root,
 // Bloom, GasUsed and RequestsHash are left.
-func (c *Chain) newHeader(parent *types.Header, parentHash common.Hash, slot uint64, coinbase common.Address, qc, fc *block.Certificate) *types.Header {
+func (c *Chain) newHeader(p *block.Parameters, parent *types.Header, parentHash common.Hash, slot uint64, coinbase common.Address, qc, fc *block.Certificate) *types.Header {
 	zero, zero2, root, withdrawals := uint64(0), uint64(0), common.Hash{}, types.EmptyWithdrawalsHash
 	return &types.Header{
 		ParentHash: parentHash, UncleHash: types.EmptyUncleHash, Coinbase: coinbase,
 		Difficulty: new(big.Int), Number: new(big.Int).Add(parent.Number, common.Big1),
-		GasLimit: c.params.GasLimit, Time: c.params.HeaderTime(slot),
+		GasLimit: p.GasLimit, Time: p.HeaderTime(slot),
 		MixDigest: MixDigest(parent.MixDigest, qc, fc),
-		BaseFee:   BaseFee(&c.params, c.config, parent), WithdrawalsHash: &withdrawals,
+		BaseFee:   BaseFee(p, c.config, parent), WithdrawalsHash: &withdrawals,
 		BlobGasUsed: &zero, ExcessBlobGas: &zero2, ParentBeaconRoot: &root,
 	}
 }
 
-// checkHeader checks every header field that does not depend on execution. Coinbase, slot order against the schedule
+// checkHeader checks every header field that does not depend on execution, and the size, by the block's parameters p.
+// Coinbase, slot order against the schedule
 // and seals are consensus/dpos's.
-func (c *Chain) checkHeader(b *block.Block, parent *types.Header, parentHash common.Hash, parentSlot uint64) error {
+func (c *Chain) checkHeader(b *block.Block, p *block.Parameters, on *block.SealedHeader) error {
 	h, r := b.Header, b.Record
-	want := c.newHeader(parent, parentHash, r.Slot, h.Coinbase, r.QC, r.FC)
+	parent, parentHash, parentSlot := on.Header, on.Hash(), on.Slot()
+	want := c.newHeader(p, parent, parentHash, r.Slot, h.Coinbase, r.QC, r.FC)
+	size := encodedSize(b)
 	switch {
 	case h.ParentHash != parentHash:
 		return badBlock(b, "parent is %s, not %s", h.ParentHash, parentHash)
@@ -88,6 +91,8 @@ func (c *Chain) checkHeader(b *block.Block, parent *types.Header, parentHash com
 		return badBlock(b, "requests hash is missing")
 	case h.BlockAccessListHash != nil || h.SlotNumber != nil:
 		return badBlock(b, "header has fields of a later fork")
+	case size > p.MaxBlockBytes:
+		return badBlock(b, "%d bytes, %d allowed", size, p.MaxBlockBytes)
 	case r.Version != block.RecordVersion:
 		return badBlock(b, "record version %d, this node knows %d", r.Version, block.RecordVersion)
 	case len(r.Next) > 0 && !c.params.EpochEnd(want.Number.Uint64()):

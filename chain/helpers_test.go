@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/genesis"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/rawdb"
 	"github.com/ethereum/go-ethereum/core/state"
@@ -32,6 +33,7 @@ type testGenesis struct {
 	alloc    types.GenesisAlloc
 	config   *params.ChainConfig
 	block    *block.Block
+	upgrades []genesis.Upgrade
 }
 
 func (g *testGenesis) Parameters() block.Parameters     { return g.params }
@@ -39,6 +41,7 @@ func (g *testGenesis) Schedule() block.Schedule         { return g.schedule }
 func (g *testGenesis) ChainConfig() *params.ChainConfig { return g.config }
 func (g *testGenesis) Alloc() types.GenesisAlloc        { return g.alloc }
 func (g *testGenesis) Block() (*block.Block, error)     { return g.block, nil }
+func (g *testGenesis) Upgrades() []genesis.Upgrade      { return g.upgrades }
 
 func testKey(i int) *ecdsa.PrivateKey {
 	k, err := crypto.ToECDSA(crypto.Keccak256(fmt.Appendf(nil, "chain test account %d", i)))

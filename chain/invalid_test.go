@@ -122,7 +122,17 @@ func TestWrongBodiesAreRefused(t *testing.T) {
 	require.ErrorContains(t, n.CheckBody(x, true), "is not the hash")
 
 	small := newTestNode(t, newTestGenesis(t, func(g *testGenesis) { g.params.MaxBlockBytes = uint64(len(b.Encode())) - 1 }))
-	require.ErrorContains(t, small.CheckBody(copyOf(b), false), "bytes")
+	require.NoError(t, small.CheckBody(copyOf(b), false), "before execution only the bound of all chains is known")
+	require.NoError(t, small.Add([]*block.Block{copyOf(b)}))
+	res, err := small.SetHead(context.Background(), b.Hash())
+	require.NoError(t, err)
+	require.ErrorIs(t, res.Reason, ErrInvalidBlock)
+	require.ErrorContains(t, res.Reason, "bytes")
+
+	to := testAccount(5)
+	x = copyOf(b)
+	x.Transactions, x.Senders = types.Transactions{n.tx(0, &to, 0, make([]byte, block.MaxBlockBytes), 1)}, x.Senders[:1]
+	require.ErrorContains(t, n.CheckBody(x, true), "allowed on any chain")
 }
 
 func TestEncodedSize(t *testing.T) {

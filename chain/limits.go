@@ -11,6 +11,9 @@ const (
 	headerCacheEntries  = 8192 // sealed headers by hash, and hashes by height, below the last irreversible block
 	receiptCacheEntries = 256  // receipts of blocks lately executed or read
 
+	rulesByState   = 256 // states whose decided changes are kept
+	rulesByStorage = 16  // lists of decided changes that are kept
+
 	layersKept = 128 // state layers that pathdb keeps in memory
 
 	minTxGas      = 21_000  // no transaction fits into less

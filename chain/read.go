@@ -10,9 +10,8 @@ import (
 	"github.com/ethereum/go-ethereum/params"
 )
 
-// Config is go-ethereum's chain configuration, Params the chain's own parameters, Genesis block 0.
+// Config is go-ethereum's chain configuration, Genesis block 0.
 func (c *Chain) Config() *params.ChainConfig { return c.config }
-func (c *Chain) Params() block.Parameters    { return c.params }
 func (c *Chain) Genesis() *block.Block       { return c.genesis }
 
 // Sealed is the header, record and seal of any stored block, on whatever branch; nil if unknown.

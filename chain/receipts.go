@@ -132,8 +132,12 @@ func (c *Chain) remake(b *block.Block) (types.Receipts, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules, err := c.rulesOn(parent.Root, b.Number(), readerOf(db))
+	if err != nil {
+		return nil, err
+	}
 	c.setSenders(b)
-	r := c.newRunOn(b.Header, db)
+	r := c.newRun(b.Header, db, rules)
 	defer r.evm.Release()
 	for i, tx := range b.Transactions {
 		if err := r.apply(tx); err != nil {

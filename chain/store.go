@@ -2,6 +2,7 @@ package chain
 
 import (
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/genesis"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/params"
@@ -42,6 +43,7 @@ type Genesis interface {
 	ChainConfig() *params.ChainConfig
 	Alloc() types.GenesisAlloc
 	Block() (*block.Block, error)
+	Upgrades() []genesis.Upgrade // those that this node can follow, if they are voted for
 }
 
 // TxSource yields transactions for a block, best first, each account's in nonce order. It belongs to one Build and

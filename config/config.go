@@ -37,6 +37,7 @@ type Config struct {
 	Chain     chain.Config            `mapstructure:"chain" comment:"execution and state"`
 	Store     blockstore.Config       `mapstructure:"store" comment:"blocks on disk"`
 	Pool      txpool.Config           `mapstructure:"pool" comment:"transactions that wait"`
+	Duties    Duties                  `mapstructure:"duties" comment:"transactions that a producer's node sends for its account by itself"`
 	RPC       rpc.Config              `mapstructure:"rpc" comment:"JSON-RPC for wallets and tools (docs/rpc.md)"`
 }
 
@@ -51,6 +52,13 @@ type P2P struct {
 	Peers      []string   `mapstructure:"peers" comment:"addresses to stay connected with: /ip4/10.0.0.1/tcp/30303/p2p/12D3KooW..."`
 	Checkpoint string     `mapstructure:"checkpoint" comment:"height:hash of a block known from a trusted source; guards a joining node against a rewritten history; empty: none"`
 	TCP        tcp.Config `mapstructure:"tcp" comment:"links over TCP"`
+}
+
+// Duties are what a producer's node does without its operator. They cost fees of the producer's account where the chain
+// has a base fee; an observer has none.
+type Duties struct {
+	Enabled bool `mapstructure:"enabled" comment:"report as a standby once in an epoch while the account is a candidate without a seat, and submit evidence of broken rules of consensus; the account pays the fees, if the chain has any"`
+	Unjail  bool `mapstructure:"unjail" comment:"leave jail as soon as the delay is over. Off: an operator looks first why the node was jailed, then sends borcli producer unjail"`
 }
 
 // RDMA says how links leave tcp.
@@ -88,6 +96,7 @@ func Default() *Config {
 		Chain:     chain.DefaultConfig(),
 		Store:     blockstore.DefaultConfig(),
 		Pool:      txpool.DefaultConfig(),
+		Duties:    Duties{Enabled: true},
 		RPC:       rpc.DefaultConfig(),
 	}
 	c.Store.Dir = "blocks"

@@ -51,7 +51,8 @@ func (d *Driver) checkHeader(ctx context.Context, h *block.SealedHeader) error {
 	return d.verify.checks(h, checks)
 }
 
-// form checks the fields of a header that depend on nothing but itself and the parameters. Execution checks the rest.
+// form checks the fields of a header that depend on nothing but itself and the parameters. Execution checks the rest:
+// the gas limit may change by vote, so only the state of the parent says which one is right.
 func (d *Driver) form(h *block.SealedHeader) error {
 	p, x := &d.deps.Params, h.Header
 	bad := func(format string, args ...any) error {
@@ -67,8 +68,8 @@ func (d *Driver) form(h *block.SealedHeader) error {
 		return bad("uncles")
 	case x.Time != p.HeaderTime(h.Slot()):
 		return bad("time %d does not fit slot %d", x.Time, h.Slot())
-	case x.GasLimit != p.GasLimit:
-		return bad("gas limit %d, the chain's is %d", x.GasLimit, p.GasLimit)
+	case x.GasLimit < block.MinGasLimit || x.GasLimit > block.MaxGasLimit:
+		return bad("gas limit %d, a chain's is from %d to %d", x.GasLimit, uint64(block.MinGasLimit), uint64(block.MaxGasLimit))
 	}
 	return nil
 }

@@ -391,7 +391,8 @@ func TestHeadersThatAreRefused(t *testing.T) {
 		check(ErrInvalid, "consensus record", func(b *block.Block) { b.Record.BodyDigest[0] ^= 1 })
 		check(ErrInvalid, "extra data", func(b *block.Block) { b.Header.Extra = append(b.Header.Extra, 0) })
 		check(ErrInvalid, "time", func(b *block.Block) { b.Header.Time++ })
-		check(ErrInvalid, "gas limit", func(b *block.Block) { b.Header.GasLimit++ })
+		check(ErrInvalid, "gas limit", func(b *block.Block) { b.Header.GasLimit = block.MinGasLimit - 1 })
+		check(ErrInvalid, "gas limit", func(b *block.Block) { b.Header.GasLimit = block.MaxGasLimit + 1 })
 		require.NotNil(t, tip.Record.FC)
 		check(ErrInvalid, "aggregate", func(b *block.Block) {
 			c := *tip.Record.FC

@@ -130,6 +130,9 @@ func (e *executor) build(ctx context.Context, p *dpos.Produce) (*block.Block, er
 		req.Txs = d.deps.Txs(p.Parent)
 	}
 	built, err := d.deps.Chain.Build(ctx, req)
+	if errors.As(err, new(chain.ErrUnknownUpgrade)) {
+		return nil, fmt.Errorf("build the block of slot %d: %w", p.Slot, err) // no slot of ours will be better
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: build on %s for slot %d: %w", errMissed, p.Parent, p.Slot, err)
 	}

@@ -71,8 +71,9 @@ type fakeChain struct {
 	exec       sync.Mutex // held by the calls that must not overlap
 	executed   map[common.Hash]bool
 	head       common.Hash
-	spoil      bool // builds blocks that fail elsewhere
-	txs        int  // per built block
+	spoil      bool   // builds blocks that fail elsewhere
+	upgrade    uint64 // from this height on blocks follow an upgrade that is not known here; 0: none do
+	txs        int    // per built block
 	recoveries int
 	imports    int
 	built      map[common.Hash]*block.Block
@@ -149,6 +150,9 @@ func (c *fakeChain) SetHead(_ context.Context, h common.Hash) (r chain.SetHeadRe
 		up, x = append(up, b), b.Parent()
 	}
 	for i := len(up) - 1; i >= 0; i-- {
+		if err := c.unknown(up[i].Number()); err != nil {
+			return r, err
+		}
 		if up[i].Header.Root == invalidRoot && c.built[up[i].Hash()] == nil {
 			r.Failed, r.Reason = up[i].Hash(), chain.ErrInvalidBlock
 			return r, nil
@@ -158,6 +162,13 @@ func (c *fakeChain) SetHead(_ context.Context, h common.Hash) (r chain.SetHeadRe
 	}
 	c.head = h
 	return r, nil
+}
+
+func (c *fakeChain) unknown(height uint64) error {
+	if c.upgrade == 0 || height < c.upgrade {
+		return nil
+	}
+	return chain.ErrUnknownUpgrade{Height: c.upgrade, Name: "later", Digest: common.Hash{1}}
 }
 
 func (c *fakeChain) SetSafe(common.Hash) { defer c.alone()() }
@@ -233,6 +244,9 @@ func (c *fakeChain) ImportFinal(_ context.Context, blocks []*block.Block, f bloc
 	}
 	c.imports++
 	for i, b := range blocks {
+		if err := c.unknown(b.Number()); err != nil {
+			return err
+		}
 		if b.Hash() != f.Hashes[i] {
 			return errors.New("a range and its update differ")
 		}
@@ -294,6 +308,9 @@ func (c *fakeChain) Build(_ context.Context, r chain.BuildRequest) (*chain.Built
 		height = p.Number()
 	}
 	height++
+	if err := c.unknown(height); err != nil {
+		return nil, fmt.Errorf("build: %w", err)
+	}
 	var txs types.Transactions
 	var senders []common.Address
 	for i := range c.txs {

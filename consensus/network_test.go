@@ -67,7 +67,7 @@ func inBubble(t *testing.T, producers int, fn func(l *lab)) {
 			cut: make(map[int]bool), slot: make(map[common.Hash]uint64), seals: make(map[string]common.Hash), votes: make(map[string]block.Link),
 			params: block.Parameters{
 				ChainID: 7, GenesisTime: uint64(time.Now().Unix()) + 1, SlotMillis: uint64(slotTime.Milliseconds()), TurnSlots: 2,
-				EpochBlocks: 1 << 30, MaxReversible: 3600, MinProducers: 1, MaxBlockBytes: 4 << 20, GasLimit: 1000,
+				EpochBlocks: 1 << 30, MaxReversible: 3600, MinProducers: 1, MaxBlockBytes: 4 << 20, GasLimit: block.MinGasLimit,
 			},
 		}
 		for i := range producers {
@@ -107,7 +107,7 @@ func (m *member) deps() (Config, Deps) {
 func (m *member) start(tweak func(*Config, *Deps)) {
 	l := m.lab
 	fresh := newFakeChain(l.params, l.genesis, l.schedule, m.chain.disk) // what was executed is in memory only
-	fresh.spoil, fresh.txs = m.chain.spoil, m.chain.txs
+	fresh.spoil, fresh.txs, fresh.upgrade = m.chain.spoil, m.chain.txs, m.chain.upgrade
 	fresh.onBuild = func(b *block.Block) {
 		l.mu.Lock()
 		defer l.mu.Unlock()

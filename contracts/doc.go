@@ -17,6 +17,12 @@
 //
 // The system call must be given gas that no schedule exhausts: SystemCallGas.
 //
+// # What producers vote for
+//
+// ReadChanges reads the decided parameters and upgrades from the storage of Members, and WriteSettings and WriteMinStake
+// write the settings of Producers when their height has come. Both bypass the contracts' code, which an upgrade may
+// replace: an upgrade must leave these slots where they are.
+//
 // All functions are pure and safe for concurrent use. The package imports no other of the project. `contracts/build.sh`
 // regenerates everything, `contracts/build.sh --check` proves that the tree holds exactly what the sources give.
 package contracts

@@ -97,6 +97,7 @@ func TestStorageLayout(t *testing.T) {
 		"_candidate": slotCandidate, "_candidates": slotCandidates, "_current": slotCurrent, "_account": slotAccount,
 		"_ballots": slotBallots, "_admin": slotFlags, "_nodes": slotNodes, "_nodePlace": slotNodePlace,
 		"_producerNodes": slotProducerCnt, "_senderPlace": slotSenders, "_deployerPlace": slotDeployers,
+		"_changes": slotChanges,
 	}
 	for _, s := range append(producers().Storage, members().Storage...) {
 		if slot, ok := want[s.Name]; ok {

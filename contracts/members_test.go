@@ -1,7 +1,10 @@
 package contracts
 
 import (
+	"bytes"
+	"errors"
 	"math/big"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -26,9 +29,11 @@ func (w *world) approve(o operator, id uint64) error {
 	return err
 }
 
-func (w *world) read(data []byte) []byte {
+func (w *world) read(data []byte) []byte { return w.readFrom(MembersAddress, data) }
+
+func (w *world) readFrom(to common.Address, data []byte) []byte {
 	w.t.Helper()
-	ret, err := w.call(common.Address{1}, MembersAddress, nil, data)
+	ret, err := w.call(common.Address{1}, to, nil, data)
 	require.NoError(w.t, err)
 	return ret
 }
@@ -227,23 +232,101 @@ func TestLists(t *testing.T) {
 	require.Empty(t, deployers)
 }
 
+// committed shows the storage of a world whose state is not committed.
+type committed struct {
+	w    *world
+	fail int // reads until the first error; negative: never
+}
+
+func (c *committed) Storage(a common.Address, slot common.Hash) (common.Hash, error) {
+	if c.fail == 0 {
+		return common.Hash{}, errDisk
+	}
+	c.fail--
+	return c.w.state.GetState(a, slot), nil
+}
+
+var errDisk = errors.New("disk")
+
+func (w *world) decide(data []byte, err error) error {
+	_, perr := w.ask(admin, data, err)
+	return perr
+}
+
 func TestChanges(t *testing.T) {
 	w := newWorld(t, 4, 0, withAdmin)
 	w.height = 50
-	data, err := ParameterCall(50, "gas_limit", []byte{1})
-	_, perr := w.ask(admin, data, err)
-	require.ErrorContains(t, perr, "at a later block")
-	data, err = ParameterCall(51, "", []byte{1})
-	_, perr = w.ask(admin, data, err)
-	require.ErrorContains(t, perr, "no name")
-	data, err = ParameterCall(51, "gas_limit", []byte{1, 2})
-	_, perr = w.ask(admin, data, err)
-	require.NoError(t, perr)
+	require.ErrorContains(t, w.decide(ParameterCall(50+ChangeNotice-1, "gas_limit", []byte{1})), "64 blocks after")
+	require.ErrorContains(t, w.decide(ParameterCall(50+ChangeNotice, "", []byte{1})), "1 to 64 bytes")
+	long := strings.Repeat("n", MaxChangeName)
+	require.ErrorContains(t, w.decide(ParameterCall(50+ChangeNotice, long+"n", []byte{1})), "1 to 64 bytes")
+	require.ErrorContains(t, w.decide(ParameterCall(50+ChangeNotice, "x", make([]byte, MaxChangeValue+1))), "32 bytes at most")
 	digest := common.HexToHash("0xd1")
-	data, err = UpgradeCall(60, "next", digest)
-	_, perr = w.ask(admin, data, err)
-	require.NoError(t, perr)
-	got, err := mems.UnpackChanges(w.read(mems.PackChanges()))
+	want := []Change{
+		{50 + ChangeNotice, ProposeParameter, "gas_limit", ParameterValue(77)},
+		{1 << 60, ProposeUpgrade, "next", digest[:]},
+		{200, ProposeParameter, long, []byte{}},
+		{200, ProposeParameter, strings.Repeat("q", 31), bytes.Repeat([]byte{9}, 31)},
+		{200, ProposeParameter, strings.Repeat("r", 32), bytes.Repeat([]byte{7}, 32)},
+		{200, ProposeParameter, strings.Repeat("s", 33), []byte{0}},
+	}
+	for _, c := range want {
+		if c.Kind == ProposeUpgrade {
+			require.NoError(t, w.decide(UpgradeCall(c.Height, c.Name, digest)))
+		} else {
+			require.NoError(t, w.decide(ParameterCall(c.Height, c.Name, c.Value)))
+		}
+	}
+	out, err := mems.UnpackChanges(w.read(mems.PackChanges()))
 	require.NoError(t, err)
-	require.Equal(t, []MembersChange{{51, ProposeParameter, "gas_limit", []byte{1, 2}}, {60, ProposeUpgrade, "next", digest[:]}}, got)
+	var said []Change
+	for _, c := range out {
+		said = append(said, Change(c))
+	}
+	require.Equal(t, want, said)
+
+	reads := &committed{w, -1}
+	got, err := ReadChanges(reads)
+	require.NoError(t, err)
+	require.Equal(t, want, got, "Go reads it as the contract says")
+	for n := 0; n < -1-reads.fail; n++ {
+		_, err := ReadChanges(&committed{w, n})
+		require.ErrorIs(t, err, errDisk, "after %d reads", n)
+	}
+	require.Equal(t, []byte{0, 0, 0, 0, 0, 0, 0, 77}, got[0].Value)
+}
+
+// The list is bounded, in the contract and in what Go reads if other code let it grow.
+func TestChangesAreBounded(t *testing.T) {
+	w := newWorld(t, 4, 0, withAdmin)
+	require.NoError(t, w.decide(ParameterCall(100, "a", []byte{1})))
+	array := slotHash(slotChanges)
+	w.state.SetState(MembersAddress, array, number(MaxChanges-1).h)
+	require.NoError(t, w.decide(ParameterCall(100, "b", []byte{2})))
+	require.ErrorContains(t, w.decide(ParameterCall(100, "c", []byte{2})), "is full")
+
+	at := offset(element(array, 0, changeSlots), 1)
+	w.state.SetState(MembersAddress, at, common.MaxHash)
+	w.state.SetState(MembersAddress, array, common.MaxHash)
+	got, err := ReadChanges(&committed{w, -1})
+	require.NoError(t, err)
+	require.Len(t, got, MaxChanges)
+	require.Equal(t, Change{Height: 100, Kind: ProposeParameter}, got[0], "a name that no program could have made")
+	require.Equal(t, Change{100, ProposeParameter, "b", []byte{2}}, got[MaxChanges-1])
+	w.state.SetState(MembersAddress, at, common.HexToHash("0x40")) // short form, 32 bytes
+	got, err = ReadChanges(&committed{w, -1})
+	require.NoError(t, err)
+	require.Empty(t, got[0].Name)
+}
+
+func TestSettings(t *testing.T) {
+	w := newWorld(t, 4, 0, nil)
+	require.Equal(t, Settings{w.set.Seats, w.set.MinProducers, w.set.JailTurns, w.set.SlashPercent}, ReadSettings(w.state))
+	x := Settings{Seats: 300, MinProducers: 301, JailTurns: 302, SlashPercent: 99}
+	WriteSettings(w.state, x)
+	require.Equal(t, x, ReadSettings(w.state))
+	out, err := prods.UnpackSettings(w.readFrom(ProducersAddress, prods.PackSettings()))
+	require.NoError(t, err)
+	require.Equal(t, []any{uint64(testGenesis), uint64(500), uint64(100), x.Seats, x.MinProducers, x.JailTurns, x.SlashPercent},
+		[]any{out.GenesisTime, out.SlotMillis, out.EpochBlocks, out.Seats, out.MinProducers, out.JailTurns, out.SlashPercent})
 }

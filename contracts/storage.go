@@ -25,6 +25,7 @@ const (
 	slotProducerCnt = 3
 	slotSenders     = 4
 	slotDeployers   = 6
+	slotChanges     = 10
 )
 
 // ProducerGenesis is one producer of the genesis state. Its whole stake votes for itself.

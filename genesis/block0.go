@@ -170,25 +170,37 @@ type upgradeWire struct {
 	Code       []pair[common.Address, []byte]
 }
 
-// UpgradesDigest is keccak256 of the RLP list of the upgrades, each [height, name, fork, [[parameter, value] ...],
-// [[address, code] ...]] with the inner lists sorted.
-func (g *Genesis) UpgradesDigest() common.Hash {
-	list := make([]upgradeWire, len(g.o.Upgrades))
-	for i, u := range g.o.Upgrades {
-		w := upgradeWire{Height: u.Height, Name: u.Name, Fork: u.Fork}
-		for k, v := range u.Parameters {
-			w.Parameters = append(w.Parameters, pair[string, string]{k, v})
-		}
-		slices.SortFunc(w.Parameters, func(a, b pair[string, string]) int { return strings.Compare(a.Key, b.Key) })
-		for k, v := range u.Code {
-			w.Code = append(w.Code, pair[common.Address, []byte]{k, v})
-		}
-		slices.SortFunc(w.Code, func(a, b pair[common.Address, []byte]) int { return a.Key.Cmp(b.Key) })
-		list[i] = w
+func (u *Upgrade) wire() upgradeWire {
+	w := upgradeWire{Height: u.Height, Name: u.Name, Fork: u.Fork}
+	for k, v := range u.Parameters {
+		w.Parameters = append(w.Parameters, pair[string, string]{k, v})
 	}
-	b, err := rlp.EncodeToBytes(list)
+	slices.SortFunc(w.Parameters, func(a, b pair[string, string]) int { return strings.Compare(a.Key, b.Key) })
+	for k, v := range u.Code {
+		w.Code = append(w.Code, pair[common.Address, []byte]{k, v})
+	}
+	slices.SortFunc(w.Code, func(a, b pair[common.Address, []byte]) int { return a.Key.Cmp(b.Key) })
+	return w
+}
+
+// digest of our own plain values, whose encoding cannot fail.
+func digest(v any) common.Hash {
+	b, err := rlp.EncodeToBytes(v)
 	if err != nil {
-		panic(fmt.Sprintf("genesis: encode upgrades: %v", err)) // our own plain values; cannot fail
+		panic(fmt.Sprintf("genesis: encode upgrades: %v", err))
 	}
 	return crypto.Keccak256Hash(b)
+}
+
+// Digest is what producers vote for: keccak256 of RLP [height, name, fork, [[parameter, value] ...],
+// [[address, code] ...]], the inner lists sorted, values as the file writes them.
+func (u *Upgrade) Digest() common.Hash { return digest(u.wire()) }
+
+// UpgradesDigest is keccak256 of the RLP list of the upgrades, each encoded as in Upgrade.Digest.
+func (g *Genesis) UpgradesDigest() common.Hash {
+	list := make([]upgradeWire, len(g.o.Upgrades))
+	for i := range g.o.Upgrades {
+		list[i] = g.o.Upgrades[i].wire()
+	}
+	return digest(list)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -66,6 +67,7 @@ func checkNumbers(o *Options) error {
 		between("max_reversible", o.MaxReversible, MinReversible, MaxReversible),
 		between("max_block_bytes", o.MaxBlockBytes, MinBlockBytes, MaxBlockBytes),
 		between("gas_limit", o.GasLimit, MinGasLimit, MaxGasLimit),
+		between("fees.base_fee", o.Fees.BaseFee, 0, MaxBaseFee),
 	)
 }
 
@@ -198,30 +200,48 @@ func checkAccounts(o *Options) error {
 	return nil
 }
 
-// upgradable names the parameters that an upgrade may change.
-func upgradable() []string {
-	return []string{"base_fee", "gas_limit", "max_block_bytes", "max_reversible"}
-}
-
 func checkUpgrades(o *Options) error {
 	if len(o.Upgrades) > MaxUpgrades {
 		return bad("upgrades", "%d upgrades, %d are allowed", len(o.Upgrades), MaxUpgrades)
 	}
 	names, last := make(map[string]bool), uint64(0)
-	for i, u := range o.Upgrades {
-		key := fmt.Sprintf("upgrades[%d]", i)
+	for i := range o.Upgrades {
+		u, key := &o.Upgrades[i], fmt.Sprintf("upgrades[%d]", i)
 		if u.Height == 0 || (i > 0 && u.Height < last) {
 			return bad(key+".height", "upgrades stand in the order of their heights, the first above 0")
 		}
 		last = u.Height
-		if u.Name == "" || len(u.Name) > 64 || names[u.Name] {
-			return bad(key+".name", "%q must be a name of 1 to 64 bytes that no other upgrade has", u.Name)
+		if u.Name == "" || len(u.Name) > MaxUpgradeName || names[u.Name] {
+			return bad(key+".name", "%q must be a name of 1 to %d bytes that no other upgrade has", u.Name, MaxUpgradeName)
 		}
 		names[u.Name] = true
-		for p := range u.Parameters {
-			if err := known(key+".parameters", p, upgradable()); err != nil {
+		if u.Fork != "" && u.Fork != Fork {
+			return bad(key+".fork", "this version knows %q alone and not %q; install the version that knows it", Fork, u.Fork)
+		}
+		for name, text := range u.Parameters {
+			if err := known(key+".parameters", name, Votable()); err != nil {
 				return err
 			}
+			if _, err := EncodeParameter(name, text, o.Fees.Mode == FeesMarket); err != nil {
+				return bad(key+".parameters."+name, "%s", err)
+			}
+		}
+		if err := checkCode(key+".code", u.Code); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkCode: an upgrade replaces the code of what every chain has from block 0 on, and of nothing else.
+func checkCode(key string, code map[common.Address]hexutil.Bytes) error {
+	system := systemAlloc()
+	for a, b := range code {
+		if _, ok := system[a]; !ok && a != ProducersAddress && a != MembersAddress {
+			return bad(key+"."+a.Hex(), "no system contract lives there")
+		}
+		if len(b) == 0 || len(b) > MaxCodeBytes || b[0] == 0xef {
+			return bad(key+"."+a.Hex(), "code has 1 to %d bytes, the first not 0xef", MaxCodeBytes)
 		}
 	}
 	return nil

@@ -15,7 +15,9 @@
 //	 [[account, key, proof, stake] ...], [[peerId, account, roles] ...], stateRoot]
 //
 // in the order of the file, with fork = "osaka". Accounts of alloc and the system contracts are covered by stateRoot,
-// the root of Alloc. Upgrades are covered by UpgradesDigest, which handshakes carry beside the identity.
+// the root of Alloc. Upgrades are covered by UpgradesDigest, which handshakes carry beside the identity; they describe what
+// producers may vote for (Upgrade.Digest) and have no effect by themselves. Votable, ParseParameter, EncodeParameter and
+// DecodeParameter are the rules of parameters that may change, for files, proposals and execution alike.
 //
 // A *Genesis is made by Load, Parse or New, checked as a whole, and never changes: all methods are safe for concurrent
 // use. The package executes nothing and stores nothing; Block hashes the allocation in memory.

@@ -78,12 +78,13 @@ type Account struct {
 	Storage map[common.Hash]common.Hash
 }
 
-// Upgrade changes the chain from a height on. A node that does not know it stops before that height.
+// Upgrade describes what changes from a height on. The description alone has no effect: the upgrade is in force only
+// if the producers voted for its Digest. A node that has no description of a voted upgrade stops before its height.
 type Upgrade struct {
 	Height     uint64
 	Name       string
-	Fork       string // EVM fork, empty: unchanged
-	Parameters map[string]string
+	Fork       string                           // EVM fork, empty: unchanged
+	Parameters map[string]string                // of those that Votable names, as EncodeParameter reads them
 	Code       map[common.Address]hexutil.Bytes // of system contracts
 }
 
@@ -228,5 +229,5 @@ func (g *Genesis) Members() []Member { return append([]Member(nil), g.o.Members.
 // Admin is the account that decides alone in Members; zero if there is none.
 func (g *Genesis) Admin() common.Address { return g.o.Admin }
 
-// Upgrades are the planned upgrades, lowest height first.
+// Upgrades are the upgrades that the file describes, lowest height first.
 func (g *Genesis) Upgrades() []Upgrade { return append([]Upgrade(nil), g.o.Upgrades...) }

@@ -38,7 +38,7 @@ const (
 	exampleFile = "testdata/genesis.json"
 	// exampleHash is block 0's hash of the example; it changes only if the meaning of genesis files or a system
 	// contract changes, and then every chain started before is another chain.
-	exampleHash     = "0x720dd9e7c8aa92b20af9c418eaa27291b222cf8a972547b7d0dccf6337b741a4"
+	exampleHash     = "0xef259914c26c748e00cf20e488a909b6b68a58ceeeedd47b575e2cf0ee68ef54"
 	exampleUpgrades = "0x00a8b67910b9b0b55eae1de9d7077a87a0106c52bd74a8b336c5d26b5d06c8bb"
 )
 
@@ -191,17 +191,23 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestUpgradesDigest(t *testing.T) {
+	ones := make(map[common.Hash]bool)
 	digest := func(u ...Upgrade) common.Hash {
 		o := example(t)
 		o.Upgrades = u
 		g, err := New(o)
 		require.NoError(t, err)
+		if len(u) == 1 {
+			require.NotEqual(t, g.UpgradesDigest(), u[0].Digest(), "a vote is for one upgrade")
+			require.False(t, ones[u[0].Digest()])
+			ones[u[0].Digest()] = true
+		}
 		return g.UpgradesDigest()
 	}
 	a := Upgrade{Height: 5, Name: "a"}
 	seen := map[common.Hash]bool{digest(): true}
 	for i, u := range [][]Upgrade{
-		{a}, {{Height: 6, Name: "a"}}, {{Height: 5, Name: "b"}}, {{Height: 5, Name: "a", Fork: "amsterdam"}}, {a, {Height: 9, Name: "b"}},
+		{a}, {{Height: 6, Name: "a"}}, {{Height: 5, Name: "b"}}, {{Height: 5, Name: "a", Fork: "osaka"}}, {a, {Height: 9, Name: "b"}},
 		{{Height: 5, Name: "a", Parameters: map[string]string{"gas_limit": "6000000"}}},
 		{{Height: 5, Name: "a", Parameters: map[string]string{"gas_limit": "7000000"}}},
 		{{Height: 5, Name: "a", Code: map[common.Address]hexutil.Bytes{MembersAddress: {1}}}},

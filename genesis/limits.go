@@ -3,6 +3,8 @@ package genesis
 import (
 	"time"
 
+	"github.com/ethereum/go-ethereum/params"
+
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/contracts"
 )
@@ -17,14 +19,18 @@ const (
 	MaxEpochBlocks   = contracts.MaxEpochBlocks
 	MinReversible    = 16
 	MaxReversible    = 1 << 20
-	MinBlockBytes    = 64 << 10
+	MinBlockBytes    = block.MinBlockBytes
 	MaxBlockBytes    = block.MaxBlockBytes
-	MinGasLimit      = 5_000_000
-	MaxGasLimit      = 1 << 40
-	MinMarketBaseFee = 7 // below that integer division never lowers it
+	MinGasLimit      = block.MinGasLimit
+	MaxGasLimit      = block.MaxGasLimit
+	MinMarketBaseFee = 7                     // below that integer division never lowers it
+	MaxBaseFee       = 1_000_000_000_000_000 // wei: a higher one could end all voting, for who could pay a vote
 	MaxProducers     = contracts.MaxCandidates
 	MaxSeats         = block.MaxProducers
 	MaxMembers       = contracts.MaxNodes
 	MaxUpgrades      = 1024
+	MaxUpgradeName   = contracts.MaxChangeName
+	MaxCodeBytes     = params.MaxCodeSize
+	stakeBytes       = contracts.MaxStakeBits / 8
 	longestSetting   = 100 * 365 * 24 * time.Hour
 )

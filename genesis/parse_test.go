@@ -95,6 +95,13 @@ func TestMistakes(t *testing.T) {
 		`line 3 is no JSON`:                                         "{\n\"chain_id\": 1,\n]",
 		`upgrades[0].height: upgrades stand in the order`:           replace(`"height": 100000`, `"height": 0`),
 		`upgrades[0].parameters.gaslimit: unknown key`:              replace(`"gas_limit": "600000000"`, `"gaslimit": "600000000"`),
+		`upgrades[0].parameters.max_reversible: unknown key`:        replace(`"gas_limit": "600000000"`, `"max_reversible": "600"`),
+		`gas_limit: 1 lies outside 5000000 to 1099511627776`:        replace(`"gas_limit": "600000000"`, `"gas_limit": "1"`),
+		`upgrades[0].fork: this version knows "osaka" alone`:        replace(`"name": "wider-blocks"`, `"name": "wider-blocks", "fork": "amsterdam"`),
+		`upgrades[0].name: "" must be a name of 1 to 64 bytes`:      replace(`"wider-blocks"`, `""`),
+		`no system contract lives there`:                            replace(`"0x0000000000000000000000000000000000000b02": "0x6000"`, `"0x0000000000000000000000000000000000000b03": "0x6000"`),
+		`0x0000000000000000000000000000000000000B02: code has 1 to`: replace(`"0x0000000000000000000000000000000000000b02": "0x6000"`, `"0x0000000000000000000000000000000000000b02": "0xef"`),
+		`fees.base_fee: 1000000000000001 lies outside`:              replace(`"base_fee": "0"`, `"base_fee": "1000000000000001"`),
 	} {
 		g, err := Parse([]byte(file))
 		require.Nil(t, g, want)

@@ -3,14 +3,23 @@ package node
 import (
 	"context"
 	"errors"
+	"math/big"
 	"sync/atomic"
 
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core"
 	gethpool "github.com/ethereum/go-ethereum/core/txpool"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/eth/gasestimator"
+	"github.com/holiman/uint256"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/contracts"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/txpool"
 )
@@ -57,6 +66,8 @@ func ref(p consensus.Place) blocksync.Ref {
 // classify is the one table from errors to what they mean for the peer whose data caused them.
 func classify(err error) blocksync.Verdict {
 	switch {
+	case errors.As(err, new(chain.ErrUnknownUpgrade)):
+		return blocksync.VerdictOverloaded // this node ends; nobody is to blame
 	case errors.Is(err, consensus.ErrKnown):
 		return blocksync.VerdictKnown
 	case errors.Is(err, consensus.ErrUnknownParent):
@@ -80,6 +91,50 @@ func corrupt(err error) (uint64, bool) {
 		return c.Height, true
 	}
 	return 0, false
+}
+
+// dutyExecutor is the chain as duties see it.
+type dutyExecutor struct{ *chain.Chain }
+
+// Try implements dutyChain.
+func (l dutyExecutor) Try(ctx context.Context, h *types.Header, from common.Address, data []byte) (gas uint64, refusal string, err error) {
+	s, err := l.StateAt(h)
+	if err != nil {
+		return 0, "", err
+	}
+	to := contracts.ProducersAddress
+	m := &core.Message{From: from, To: &to, Nonce: s.GetNonce(from), Data: data,
+		Value: new(uint256.Int), GasPrice: new(uint256.Int), GasFeeCap: new(uint256.Int), GasTipCap: new(uint256.Int)}
+	gas, ret, err := gasestimator.Estimate(ctx, m, &gasestimator.Options{
+		Config: l.Config(), Chain: l.Context(), Header: h, State: s, ErrorRatio: 0.05,
+	}, l.Params().GasLimit)
+	if errors.Is(err, vm.ErrExecutionReverted) {
+		reason, e := abi.UnpackRevert(ret)
+		if e != nil {
+			reason = err.Error()
+		}
+		return 0, reason, nil
+	}
+	return gas, "", err
+}
+
+// Outcome implements dutyChain.
+func (l dutyExecutor) Outcome(tx common.Hash) (included, ok bool) {
+	_, block, _, index, found := l.Transaction(tx)
+	if !found {
+		return false, false
+	}
+	rs, err := l.Receipts(block)
+	if err != nil || index >= uint64(len(rs)) {
+		return false, false
+	}
+	return true, rs[index].Status == types.ReceiptStatusSuccessful
+}
+
+// BaseFee implements dutyChain.
+func (l dutyExecutor) BaseFee(h *types.Header) *big.Int {
+	p := l.Params()
+	return chain.BaseFee(&p, l.Config(), h)
 }
 
 // network is the driver's way to the peers; the sync manager, which needs the driver, is put in later.

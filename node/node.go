@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/config"
@@ -47,6 +48,7 @@ type Node struct {
 	sync    *blocksync.Manager
 	rpc     *rpc.Server
 	members *members
+	duties  *duties        // of a producer; nil: an observer
 	closers []func() error // in order of opening
 	ran     atomic.Bool
 }
@@ -143,7 +145,9 @@ func (n *Node) openConsensus() (err error) {
 		Chain: n.chain, Store: n.store, Network: net, Log: n.log.Named("consensus"), Registry: n.reg,
 		Txs: n.transactions,
 		OnEvidence: func(e dpos.Evidence) {
-			n.log.Warn("a producer broke a rule of consensus", zap.Stringer("producer", e.Guilty), zap.Uint64("slot", e.Slot), zap.Uint8("kind", uint8(e.Kind)))
+			if n.duties != nil {
+				n.duties.accuse(e, n.chain.Sealed)
+			}
 		},
 	}
 	if p := n.cfg.Path(n.cfg.Keys.Producer); p != "" {
@@ -175,14 +179,33 @@ func (n *Node) openConsensus() (err error) {
 			return fmt.Errorf("%w: the stored block %d is %s; delete the node's blocks and state and join again", errCheckpoint, point.height, h.Hash())
 		}
 	}
+	syncParams := n.gen.Parameters()
+	syncParams.MaxBlockBytes = block.MaxBlockBytes // what a vote may allow later
 	n.sync, err = blocksync.New(n.cfg.Sync, blocksync.Deps{
 		Host: n.host, Driver: syncDriver{n.driver, point}, Blocks: n.store, Pool: n.pool, Members: n.members,
-		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Identity: identity,
+		Params: syncParams, Genesis: n.chain.Genesis().Hash(), Identity: identity,
 		Classify: classify, Corrupt: corrupt,
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
 		Log:          n.log.Named("sync"), Registry: n.reg,
 	})
 	net.m.Store(n.sync)
+	if err != nil || deps.Signer == nil {
+		return err
+	}
+	return n.openDuties(deps.Signer)
+}
+
+// openDuties prepares what a producer's node sends by itself.
+func (n *Node) openDuties(s consensus.Signer) (err error) {
+	signs, _ := s.(txSigner)
+	p := n.gen.Parameters()
+	n.duties, err = newDuties(dutyDeps{
+		cfg: n.cfg.Duties, self: s.Account(), params: p, domain: block.Domain{ChainID: p.ChainID, Genesis: n.chain.Genesis().Hash()},
+		chain: dutyExecutor{n.chain}, pool: n.pool, consensus: n.driver, signer: signs,
+		synced: func() bool { return n.sync.Status().State == blocksync.InSync },
+		offer:  n.sync.BroadcastTransactions,
+		file:   n.cfg.Path(DutiesFile), log: n.log.Named("duties"), reg: n.reg,
+	})
 	return err
 }
 
@@ -192,7 +215,11 @@ func (n *Node) transactions(parent common.Hash) chain.TxSource {
 	if h == nil {
 		return nil
 	}
-	params := n.chain.Params()
+	params, err := n.chain.ParamsAt(h)
+	if err != nil {
+		n.log.Warn("the block is built without transactions", zap.Uint64("parent", h.Number.Uint64()), zap.Error(err))
+		return nil
+	}
 	return n.pool.Source(chain.BaseFee(&params, n.chain.Config(), h))
 }
 
@@ -228,6 +255,9 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { n.watchHead(run); return nil })
 	g.Go(func() error { n.watchFinal(run); return nil })
 	g.Go(func() error { n.gossip(run); return nil })
+	if n.duties != nil {
+		g.Go(func() error { n.duties.run(run); return nil })
+	}
 	for _, addr := range n.cfg.P2P.Peers {
 		if err := n.host.Dial(run, addr); err != nil {
 			n.log.Warn("peer of the configuration is not dialled", zap.String("address", addr), zap.Error(err))
@@ -236,6 +266,12 @@ func (n *Node) Run(ctx context.Context) error {
 	err := g.Wait()
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = nil
+	}
+	var unknown chain.ErrUnknownUpgrade
+	if errors.As(err, &unknown) {
+		n.log.Error("bornode stops before an upgrade that it does not know", zap.String("upgrade", unknown.Name),
+			zap.Stringer("digest", unknown.Digest), zap.Uint64("block", unknown.Height), zap.Uint64("height", n.chain.CurrentHeader().Number.Uint64()))
+		return errors.Join(unknown, n.close())
 	}
 	err = errors.Join(err, n.close())
 	if err != nil {

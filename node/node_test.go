@@ -136,6 +136,7 @@ func TestClassify(t *testing.T) {
 		chain.ErrInvalidBody:       blocksync.VerdictInvalid,
 		block.ErrDecode:            blocksync.VerdictInvalid,
 		context.Canceled:           blocksync.VerdictOverloaded, // ours, never the peer's fault
+		chain.ErrUnknownUpgrade{}:  blocksync.VerdictOverloaded,
 		os.ErrNotExist:             blocksync.VerdictOverloaded,
 	} {
 		require.Equal(t, want, classify(err), "%v", err)

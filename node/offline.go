@@ -16,8 +16,12 @@ import (
 	"github.com/bornode/bornode/internal/telemetry"
 )
 
-// feedBlocks is how many blocks are handed to the driver at once.
-const feedBlocks = 256
+// feedBlocks is how many blocks are handed to the driver at once, less if they have more than feedBytes.
+const (
+	feedBlocks = 256
+	feedBytes  = 64 << 20
+	readAhead  = 64 // blocks decoded while the driver works
+)
 
 // OpenStore opens the block store of a stopped node's folder, for export and fsck.
 func OpenStore(cfg *config.Config, log *zap.Logger) (*blockstore.Store, *genesis.Genesis, error) {
@@ -74,6 +78,7 @@ func Feed(ctx context.Context, d *consensus.Driver, mode consensus.Mode, first u
 	last func() *block.Certificate, progress func(height uint64),
 ) error {
 	var waiting []*block.Block
+	bytes := uint64(0) // of what came since the last flush
 	flush := func() error {
 		if len(waiting) == 0 {
 			return nil
@@ -85,7 +90,7 @@ func Feed(ctx context.Context, d *consensus.Driver, mode consensus.Mode, first u
 		if progress != nil {
 			progress(res.Applied)
 		}
-		waiting = append(waiting[:0:0], waiting[len(waiting)-res.Rest:]...)
+		waiting, bytes = append(waiting[:0:0], waiting[len(waiting)-res.Rest:]...), 0
 		return nil
 	}
 	decoded := decodeAhead(ctx, next)
@@ -99,7 +104,10 @@ func Feed(ctx context.Context, d *consensus.Driver, mode consensus.Mode, first u
 		if item.b.Number() < first {
 			continue
 		}
-		if waiting = append(waiting, item.b); len(waiting)%feedBlocks == 0 {
+		for _, tx := range item.b.Transactions {
+			bytes += tx.Size()
+		}
+		if waiting = append(waiting, item.b); len(waiting)%feedBlocks == 0 || bytes >= feedBytes {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -125,7 +133,7 @@ type feedItem struct {
 
 // decodeAhead reads while the driver works.
 func decodeAhead(ctx context.Context, next func() (*block.Block, error)) <-chan feedItem {
-	ch := make(chan feedItem, 2*feedBlocks)
+	ch := make(chan feedItem, readAhead)
 	go func() {
 		defer close(ch)
 		for {

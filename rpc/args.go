@@ -33,6 +33,8 @@ type callArgs struct {
 	ChainID           *hexutil.Big                 `json:"chainId"`
 	AuthorizationList []types.SetCodeAuthorization `json:"authorizationList"`
 	BlobHashes        []common.Hash                `json:"blobVersionedHashes"`
+	BlobFeeCap        *hexutil.Big                 `json:"maxFeePerBlobGas"`
+	Blobs             []hexutil.Bytes              `json:"blobs"`
 }
 
 func (a *callArgs) from() common.Address {
@@ -61,9 +63,9 @@ func (a *callArgs) check(chainID *big.Int) error {
 		return invalidParams("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified")
 	case a.ChainID != nil && a.ChainID.ToInt().Cmp(chainID) != 0:
 		return invalidParams("chainId is %s, this chain's is %s", a.ChainID.ToInt(), chainID)
-	case len(a.BlobHashes) > 0:
+	case a.BlobHashes != nil || a.BlobFeeCap != nil || a.Blobs != nil:
 		return invalidParams("blob transactions are not accepted on this chain")
-	case a.To == nil && len(a.AuthorizationList) > 0:
+	case a.To == nil && a.AuthorizationList != nil:
 		return invalidParams("authorizationList needs a \"to\": a set-code transaction cannot create a contract")
 	case len(a.input()) > maxCallDataBytes:
 		return limitExceeded("input of %d bytes, %d are allowed", len(a.input()), maxCallDataBytes)
@@ -76,8 +78,13 @@ func (a *callArgs) check(chainID *big.Int) error {
 	return nil
 }
 
-// message is the call as the EVM takes it. Fees may stay 0: then the sender needs no funds for gas.
+// message is the call as the EVM takes it, with the checks of a transaction left out that do not matter to a call.
+// Fees may stay 0: then the sender needs no funds for gas.
 func (a *callArgs) message(baseFee *big.Int, gas uint64) *core.Message {
+	return a.bareMessage(baseFee, gas).SkipNonceCheck().SkipEOACheck().SkipGasLimitCapCheck()
+}
+
+func (a *callArgs) bareMessage(baseFee *big.Int, gas uint64) *core.Message {
 	m := &core.Message{
 		From: a.from(), To: a.To, Value: word(a.Value), GasLimit: gas, Data: a.input(), SetCodeAuthorizations: a.AuthorizationList,
 	}
@@ -99,7 +106,37 @@ func (a *callArgs) message(baseFee *big.Int, gas uint64) *core.Message {
 			}
 		}
 	}
-	return m.SkipNonceCheck().SkipEOACheck().SkipGasLimitCapCheck()
+	return m
+}
+
+// transaction is the unsigned transaction of a call, of the type that its fields ask for. Nonce and gas must be set.
+func (a *callArgs) transaction(chainID *big.Int) *types.Transaction {
+	var list types.AccessList
+	if a.AccessList != nil {
+		list = *a.AccessList
+	}
+	nonce, gas, value := uint64(*a.Nonce), uint64(*a.Gas), word(a.Value)
+	cap, tip := word(a.MaxFeePerGas), word(a.MaxPriorityFee)
+	switch {
+	case a.AuthorizationList != nil:
+		if a.GasPrice != nil {
+			cap, tip = word(a.GasPrice), word(a.GasPrice)
+		}
+		return types.NewTx(&types.SetCodeTx{
+			ChainID: uint256.MustFromBig(chainID), Nonce: nonce, GasTipCap: tip, GasFeeCap: cap, Gas: gas, To: *a.To, Value: value,
+			Data: a.input(), AccessList: list, AuthList: a.AuthorizationList,
+		})
+	case a.GasPrice != nil && a.AccessList != nil:
+		return types.NewTx(&types.AccessListTx{
+			ChainID: chainID, Nonce: nonce, GasPrice: a.GasPrice.ToInt(), Gas: gas, To: a.To, Value: value.ToBig(), Data: a.input(), AccessList: list,
+		})
+	case a.GasPrice != nil:
+		return types.NewTx(&types.LegacyTx{Nonce: nonce, GasPrice: a.GasPrice.ToInt(), Gas: gas, To: a.To, Value: value.ToBig(), Data: a.input()})
+	}
+	return types.NewTx(&types.DynamicFeeTx{
+		ChainID: chainID, Nonce: nonce, GasTipCap: tip.ToBig(), GasFeeCap: cap.ToBig(), Gas: gas, To: a.To, Value: value.ToBig(),
+		Data: a.input(), AccessList: list,
+	})
 }
 
 func word(v *hexutil.Big) *uint256.Int {
@@ -131,6 +168,7 @@ func (o stateOverride) apply(s *state.StateDB, precompiles vm.PrecompiledContrac
 		addrs = append(addrs, a)
 	}
 	slices.SortFunc(addrs, common.Address.Cmp)
+	moved := make(map[common.Address]bool)
 	for _, addr := range addrs {
 		acc := o[addr]
 		if acc.State != nil && acc.StateDiff != nil {
@@ -141,9 +179,14 @@ func (o stateOverride) apply(s *state.StateDB, precompiles vm.PrecompiledContrac
 			if !ok {
 				return invalidParams("override moves %s, which is no precompile", addr)
 			}
-			if _, taken := o[*to]; taken {
-				return invalidParams("override moves a precompile to %s, which is overridden too", to)
+			_, taken := o[*to]
+			switch {
+			case *to == addr:
+				return &Error{Code: codeMovedOntoItself, Message: fmt.Sprintf("override moves precompile %s onto itself", addr)}
+			case taken || moved[*to]:
+				return &Error{Code: codeMovedTwice, Message: fmt.Sprintf("override moves a precompile to %s, which is overridden too", to)}
 			}
+			moved[*to] = true
 			precompiles[*to] = p
 		}
 		delete(precompiles, addr)
@@ -187,18 +230,55 @@ type blockOverride struct {
 	PrevRandao    *common.Hash    `json:"prevRandao"`
 	BaseFeePerGas *hexutil.Big    `json:"baseFeePerGas"`
 	BlobBaseFee   *hexutil.Big    `json:"blobBaseFee"`
+
+	BeaconRoot  *common.Hash       `json:"beaconRoot"`
+	Withdrawals *types.Withdrawals `json:"withdrawals"`
 }
 
-// header is the block's header with the overrides that the execution reads from headers.
-func (o *blockOverride) header(h *types.Header) (*types.Header, error) {
+// checkSimulated refuses what a block of this chain cannot have.
+func (o *blockOverride) checkSimulated() error {
+	switch {
+	case o == nil:
+		return nil
+	case o.Withdrawals != nil && len(*o.Withdrawals) > 0:
+		return invalidParams("block override withdrawals: this chain has none")
+	}
+	return o.fits()
+}
+
+// check refuses what makes no sense for a single call.
+func (o *blockOverride) check() error {
+	switch {
+	case o == nil:
+		return nil
+	case o.BeaconRoot != nil:
+		return invalidParams(`block override "beaconRoot" is not supported for this RPC method`)
+	case o.Withdrawals != nil:
+		return invalidParams(`block override "withdrawals" is not supported for this RPC method`)
+	}
+	return o.fits()
+}
+
+// fits refuses numbers that no header holds.
+func (o *blockOverride) fits() error {
+	if o.Number != nil && !o.Number.ToInt().IsUint64() {
+		return invalidParams("block override number %s does not fit 64 bits", o.Number.ToInt())
+	}
+	for name, v := range map[string]*hexutil.Big{"baseFeePerGas": o.BaseFeePerGas, "blobBaseFee": o.BlobBaseFee} {
+		if v != nil && (v.ToInt().Sign() < 0 || v.ToInt().BitLen() > 256) {
+			return invalidParams("block override %s does not fit 256 bits", name)
+		}
+	}
+	return nil
+}
+
+// header is a block's header with the overrides.
+func (o *blockOverride) header(h *types.Header) *types.Header {
 	if o == nil {
-		return h, nil
+		return h
 	}
 	c := types.CopyHeader(h)
 	if o.Number != nil {
-		if !o.Number.ToInt().IsUint64() {
-			return nil, invalidParams("block override number %s does not fit 64 bits", o.Number.ToInt())
-		}
 		c.Number = o.Number.ToInt()
 	}
 	if o.Time != nil {
@@ -214,10 +294,29 @@ func (o *blockOverride) header(h *types.Header) (*types.Header, error) {
 		c.MixDigest = *o.PrevRandao
 	}
 	if o.BaseFeePerGas != nil {
-		if o.BaseFeePerGas.ToInt().BitLen() > 256 || o.BaseFeePerGas.ToInt().Sign() < 0 {
-			return nil, fmt.Errorf("block override baseFeePerGas does not fit 256 bits")
-		}
 		c.BaseFee = o.BaseFeePerGas.ToInt()
 	}
-	return c, nil
+	if o.BeaconRoot != nil {
+		c.ParentBeaconRoot = o.BeaconRoot
+	}
+	return c
+}
+
+// blockContext is what a call sees of the block it runs in: a block of the chain with the overrides. Hashes of older
+// blocks stay those of the chain, whatever number the call is told; a call in the block after h sees h's hash.
+func (s *service) blockContext(h *types.Header, o *blockOverride) vm.BlockContext {
+	ref := h
+	if o != nil && o.Number != nil && o.Number.ToInt().Uint64() == h.Number.Uint64()+1 {
+		ref = types.CopyHeader(h)
+		ref.Number, ref.ParentHash = o.Number.ToInt(), h.Hash()
+	}
+	chain := evmContext{s.back.Chain.Context()}
+	hashes := core.NewEVMBlockContext(ref, chain, &h.Coinbase).GetHash
+	with := o.header(h)
+	bc := core.NewEVMBlockContext(with, chain, &with.Coinbase)
+	bc.GetHash = hashes
+	if o != nil && o.BlobBaseFee != nil {
+		bc.BlobBaseFee = o.BlobBaseFee.ToInt()
+	}
+	return bc
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/genesis"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/consensus"
 	"github.com/ethereum/go-ethereum/core"
@@ -37,8 +38,18 @@ type (
 	States interface {
 		StateAt(h *types.Header) (*state.StateDB, error) // a fresh value that the caller owns
 		Config() *params.ChainConfig
-		Params() block.Parameters
+		Params() block.Parameters // of the executed head's child
+		Rules
 		Context() core.ChainContext
+	}
+	// Rules are what producers vote for.
+	Rules interface {
+		// ParamsFor are the parameters of a block at a height above base, if nothing more is decided before it.
+		ParamsFor(base *types.Header, height uint64) (block.Parameters, error)
+		// PrepareState applies what comes into force with the block at a height above base.
+		PrepareState(db *state.StateDB, base *types.Header, height uint64) error
+		Decisions(parent *types.Header) ([]chain.Decision, error)
+		Upgrades() []genesis.Upgrade // that this node has a description of
 	}
 	// Events are sent by one goroutine: what Reorg removed comes before the blocks that replace it.
 	Events interface {
@@ -137,7 +148,7 @@ func (b *Backend) header(ref gethrpc.BlockNumberOrHash) (*types.Header, error) {
 	}
 	h := b.Chain.HeaderByHash(hash)
 	if h != nil && ref.RequireCanonical && b.Chain.CanonicalHash(h.Number.Uint64()) != hash {
-		return nil, fmt.Errorf("block %s is not on the executed chain", hash)
+		return nil, fmt.Errorf("hash is not currently canonical: block %s is not on the executed chain", hash)
 	}
 	return h, nil
 }
@@ -167,7 +178,11 @@ func (b *Backend) mustHeader(ref gethrpc.BlockNumberOrHash) (*types.Header, erro
 		return nil, err
 	}
 	if h == nil {
-		return nil, fmt.Errorf("header not found: this node has no block %s", ref.String())
+		words := "header not found" // clients look for these words, and for these by hash
+		if _, ok := ref.Hash(); ok {
+			words = "header for hash not found"
+		}
+		return nil, fmt.Errorf("%s: this node has no block %s", words, ref.String())
 	}
 	return h, nil
 }

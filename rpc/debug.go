@@ -2,158 +2,159 @@ package rpc
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/consensus"
-	"github.com/ethereum/go-ethereum/core"
-	"github.com/ethereum/go-ethereum/core/rawdb"
-	"github.com/ethereum/go-ethereum/core/state"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/core/vm"
-	"github.com/ethereum/go-ethereum/eth/tracers"
-	_ "github.com/ethereum/go-ethereum/eth/tracers/native" // registers callTracer, prestateTracer and their relatives
-	"github.com/ethereum/go-ethereum/ethdb"
-	"github.com/ethereum/go-ethereum/params"
+	"github.com/ethereum/go-ethereum/rlp"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 )
 
-// debugAPI offers the part of go-ethereum's tracing that reads the chain and writes no files.
-type debugAPI struct {
-	api *tracers.API
-	s   *service
-}
+// debugAPI offers the part of the namespace debug that reads the chain: raw encodings and traces.
+type debugAPI struct{ *service }
 
-func newDebugAPI(s *service) *debugAPI {
-	return &debugAPI{api: tracers.NewAPI(&traceBackend{s, rawdb.NewMemoryDatabase()}), s: s}
-}
-
-func (d *debugAPI) TraceTransaction(ctx context.Context, hash common.Hash, cfg *tracers.TraceConfig) (any, error) {
-	release, err := d.s.enterCall(ctx)
+// GetRawHeader is the header's RLP, whose hash is the block's.
+func (d *debugAPI) GetRawHeader(ref gethrpc.BlockNumberOrHash) (hexutil.Bytes, error) {
+	h, err := d.back.mustHeader(ref)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	return d.api.TraceTransaction(ctx, hash, cfg)
+	return rlp.EncodeToBytes(h)
 }
 
-func (d *debugAPI) TraceCall(ctx context.Context, args json.RawMessage, ref *gethrpc.BlockNumberOrHash, cfg *tracers.TraceCallConfig) (any, error) {
-	release, err := d.s.enterCall(ctx)
+// GetRawBlock is the RLP of the block as Ethereum has it; bor_getRecord shows the consensus record beside it.
+func (d *debugAPI) GetRawBlock(ref gethrpc.BlockNumberOrHash) (hexutil.Bytes, error) {
+	b, err := d.mustBlock(ref)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	return traceCall(ctx, d.api.TraceCall, args, ref, cfg)
+	return rlp.EncodeToBytes(b)
 }
 
-// traceCall decodes the arguments into A: the tracers' own type, which go-ethereum does not export.
-func traceCall[A any](ctx context.Context, trace func(context.Context, A, *gethrpc.BlockNumberOrHash, *tracers.TraceCallConfig) (any, error),
-	raw json.RawMessage, ref *gethrpc.BlockNumberOrHash, cfg *tracers.TraceCallConfig,
-) (any, error) {
-	var args A
-	if err := json.Unmarshal(raw, &args); err != nil {
-		return nil, invalidParams("transaction object: %s", err)
-	}
-	return trace(ctx, args, ref, cfg)
-}
-
-func (d *debugAPI) TraceBlockByNumber(ctx context.Context, n gethrpc.BlockNumber, cfg *tracers.TraceConfig) (any, error) {
-	release, err := d.s.enterCall(ctx)
+// GetRawReceipts are the receipts as they are hashed into the block's receipts root.
+func (d *debugAPI) GetRawReceipts(ref gethrpc.BlockNumberOrHash) ([]hexutil.Bytes, error) {
+	b, err := d.back.block(ref)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	return d.api.TraceBlockByNumber(ctx, n, cfg)
-}
-
-func (d *debugAPI) TraceBlockByHash(ctx context.Context, hash common.Hash, cfg *tracers.TraceConfig) (any, error) {
-	release, err := d.s.enterCall(ctx)
+	if b == nil {
+		return nil, noBlock(ref)
+	}
+	rs, err := d.receipts(b)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	return d.api.TraceBlockByHash(ctx, hash, cfg)
-}
-
-// traceBackend is the chain as the tracers see it.
-type traceBackend struct {
-	*service
-	none ethdb.Database // empty: the tracers look for bad blocks in it
-}
-
-func (b *traceBackend) HeaderByHash(_ context.Context, h common.Hash) (*types.Header, error) {
-	return b.back.mustHeader(byHash(h))
-}
-
-func (b *traceBackend) HeaderByNumber(_ context.Context, n gethrpc.BlockNumber) (*types.Header, error) {
-	return b.back.mustHeader(byNumber(n))
-}
-func (b *traceBackend) CurrentHeader() *types.Header { return b.back.Chain.CurrentHeader() }
-
-func (b *traceBackend) BlockByHash(_ context.Context, h common.Hash) (*types.Block, error) {
-	return b.ethereum(byHash(h))
-}
-
-func (b *traceBackend) BlockByNumber(_ context.Context, n gethrpc.BlockNumber) (*types.Block, error) {
-	return b.ethereum(byNumber(n))
-}
-
-func (b *traceBackend) ethereum(ref gethrpc.BlockNumberOrHash) (*types.Block, error) {
-	x, err := b.back.block(ref)
-	if x == nil || err != nil {
-		return nil, err
-	}
-	return x.Ethereum(), nil
-}
-
-func (b *traceBackend) GetCanonicalTransaction(h common.Hash) (bool, *types.Transaction, common.Hash, uint64, uint64) {
-	tx, hash, height, index, ok := b.back.Chain.Transaction(h)
-	return ok, tx, hash, height, index
-}
-func (b *traceBackend) TxIndexDone() bool                { return true }
-func (b *traceBackend) RPCGasCap() uint64                { return b.cfg.GasCap }
-func (b *traceBackend) ChainConfig() *params.ChainConfig { return b.back.Chain.Config() }
-func (b *traceBackend) Engine() consensus.Engine         { return coinbaseEngine{} }
-func (b *traceBackend) ChainDb() ethdb.Database          { return b.none }
-
-func (b *traceBackend) StateAtBlock(_ context.Context, blk *types.Block, base *state.StateDB, _, _ bool) (*state.StateDB, tracers.StateReleaseFunc, error) {
-	if base != nil {
-		return base, func() {}, nil
-	}
-	s, err := b.back.Chain.StateAt(blk.Header())
-	return s, func() {}, err
-}
-
-// StateAtTransaction executes a block up to a transaction.
-func (b *traceBackend) StateAtTransaction(ctx context.Context, blk *types.Block, index int) (*types.Transaction, vm.BlockContext, *state.StateDB, tracers.StateReleaseFunc, error) {
-	fail := func(err error) (*types.Transaction, vm.BlockContext, *state.StateDB, tracers.StateReleaseFunc, error) {
-		return nil, vm.BlockContext{}, nil, nil, err
-	}
-	parent := b.back.Chain.HeaderByHash(blk.ParentHash())
-	if parent == nil || index < 0 || index >= len(blk.Transactions()) {
-		return fail(fmt.Errorf("block %d has no transaction %d, or no parent here", blk.NumberU64(), index))
-	}
-	s, err := b.back.Chain.StateAt(parent)
-	if err != nil {
-		return fail(err)
-	}
-	h, cfg := blk.Header(), b.back.Chain.Config()
-	bc := core.NewEVMBlockContext(h, evmContext{b.back.Chain.Context()}, &h.Coinbase)
-	evm := vm.NewEVM(bc, s, cfg, vm.Config{})
-	defer evm.Release()
-	core.PreExecution(ctx, h.ParentBeaconRoot, parent, cfg, evm, h.Number, h.Time)
-	signer := types.MakeSigner(cfg, h.Number, h.Time)
-	for i, tx := range blk.Transactions()[:index] {
-		msg, err := core.TransactionToMessage(tx, signer, h.BaseFee)
-		if err != nil {
-			return fail(err)
+	out := make([]hexutil.Bytes, len(rs))
+	for i, r := range rs {
+		if out[i], err = r.MarshalBinary(); err != nil {
+			return nil, err
 		}
-		s.SetTxContext(tx.Hash(), i, uint32(i+1)) //nolint:gosec // an index
-		if _, err := core.ApplyMessage(evm, msg, core.NewGasPool(h.GasLimit)); err != nil {
-			return fail(fmt.Errorf("transaction %d of block %d: %w", i, blk.NumberU64(), err))
-		}
-		s.Finalise(evm.GetRules())
 	}
-	return blk.Transactions()[index], bc, s, func() {}, nil
+	return out, nil
+}
+
+// GetRawTransaction is the transaction as it was submitted, from a block or from the pool; null if there is none.
+func (d *debugAPI) GetRawTransaction(h common.Hash) (hexutil.Bytes, error) {
+	return (&ethAPI{d.service}).GetRawTransactionByHash(h)
+}
+
+// GetBadBlocks is always empty: blocks that break a rule are not kept.
+func (d *debugAPI) GetBadBlocks() []struct{} { return []struct{}{} }
+
+func (d *debugAPI) mustBlock(ref gethrpc.BlockNumberOrHash) (*types.Block, error) {
+	b, err := d.back.block(ref)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		return nil, noBlock(ref)
+	}
+	return b.Ethereum(), nil
+}
+
+// TraceTransaction executes a transaction of the chain again, after those before it in its block, and shows how.
+func (d *debugAPI) TraceTransaction(ctx context.Context, hash common.Hash, cfg *traceConfig) (any, error) {
+	_, blockHash, _, index, ok := d.back.Chain.Transaction(hash)
+	if !ok {
+		return nil, &Error{Code: codeServer, Message: "transaction not found: no block of the chain has " + hash.Hex()}
+	}
+	r, err := d.newTrace(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer r.end()
+	b, err := d.mustBlock(byHash(blockHash))
+	if err != nil {
+		return nil, err
+	}
+	return r.one(b, int(index)) //nolint:gosec // an index
+}
+
+type tracedJSON struct {
+	TxHash common.Hash `json:"txHash"`
+	Result any         `json:"result"`
+}
+
+func (d *debugAPI) TraceBlockByNumber(ctx context.Context, n gethrpc.BlockNumber, cfg *traceConfig) ([]tracedJSON, error) {
+	return d.traceKnown(ctx, byNumber(n), cfg)
+}
+
+func (d *debugAPI) TraceBlockByHash(ctx context.Context, hash common.Hash, cfg *traceConfig) ([]tracedJSON, error) {
+	return d.traceKnown(ctx, byHash(hash), cfg)
+}
+
+func (d *debugAPI) traceKnown(ctx context.Context, ref gethrpc.BlockNumberOrHash, cfg *traceConfig) ([]tracedJSON, error) {
+	b, err := d.mustBlock(ref)
+	if err != nil {
+		return nil, err
+	}
+	return d.traceBlock(ctx, b, cfg)
+}
+
+// TraceBlock traces a block that the caller has, on the state of its parent, which this node must have.
+func (d *debugAPI) TraceBlock(ctx context.Context, raw hexutil.Bytes, cfg *traceConfig) ([]tracedJSON, error) {
+	b := new(types.Block)
+	if err := rlp.DecodeBytes(raw, b); err != nil {
+		return nil, invalidParams("the bytes are no block in RLP: %s", err)
+	}
+	if b.BaseFee() == nil || b.Header().ExcessBlobGas == nil || b.BeaconRoot() == nil {
+		return nil, invalidParams("the header lacks fields that every block of this chain has")
+	}
+	return d.traceBlock(ctx, b, cfg)
+}
+
+func (d *debugAPI) traceBlock(ctx context.Context, b *types.Block, cfg *traceConfig) ([]tracedJSON, error) {
+	if b.NumberU64() == 0 {
+		return nil, &Error{Code: codeServer, Message: "genesis is not traceable: it has no transactions and no parent"}
+	}
+	r, err := d.newTrace(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer r.end()
+	return r.all(b)
+}
+
+// TraceCall traces a call on the state after a block, or with txIndex on the state before that transaction of it.
+func (d *debugAPI) TraceCall(ctx context.Context, args callArgs, ref *gethrpc.BlockNumberOrHash, cfg *traceCallConfig) (any, error) {
+	if cfg == nil {
+		cfg = new(traceCallConfig)
+	}
+	if err := args.check(d.back.Chain.Config().ChainID); err != nil {
+		return nil, err
+	}
+	if err := cfg.BlockOverrides.check(); err != nil {
+		return nil, err
+	}
+	r, err := d.newTrace(ctx, &cfg.traceConfig)
+	if err != nil {
+		return nil, err
+	}
+	defer r.end()
+	return r.call(&args, orLatest(ref), cfg)
+}
+
+func noBlock(ref gethrpc.BlockNumberOrHash) error {
+	return fmt.Errorf("block not found: this node has no block %s", ref.String())
 }

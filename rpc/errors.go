@@ -1,12 +1,17 @@
 package rpc
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bornode/bornode/txpool"
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core"
+	pool "github.com/ethereum/go-ethereum/core/txpool"
+	"github.com/ethereum/go-ethereum/core/vm"
 )
 
 // Codes of JSON-RPC and of Ethereum clients (EIP-1474).
@@ -16,7 +21,64 @@ const (
 	codeLimit         = -32005
 	codeReverted      = 3
 	codeSyncTimeout   = 4
+	codeInternal      = -32603
+	codeVM            = -32015
 )
+
+// Codes of eth_simulateV1.
+const (
+	codeNonceTooLow       = -38010
+	codeNonceTooHigh      = -38011
+	codeBaseFeeTooLow     = -38012
+	codeIntrinsicGas      = -38013
+	codeInsufficientFunds = -38014
+	codeBlockGasLimit     = -38015
+	codeBlockNumber       = -38020
+	codeBlockTime         = -38021
+	codeMovedOntoItself   = -38022
+	codeMovedTwice        = -38023
+	codeSenderNoEOA       = -38024
+	codeInitCodeSize      = -38025
+	codeSimulateLimit     = -38026
+)
+
+// invalidCodes are the codes for transactions that no block could hold.
+var invalidCodes = []struct {
+	err  error
+	code int
+}{
+	{core.ErrNonceTooLow, codeNonceTooLow},
+	{core.ErrNonceTooHigh, codeNonceTooHigh},
+	{core.ErrFeeCapTooLow, codeBaseFeeTooLow},
+	{core.ErrIntrinsicGas, codeIntrinsicGas},
+	{core.ErrFloorDataGas, codeIntrinsicGas},
+	{core.ErrInsufficientFunds, codeInsufficientFunds},
+	{core.ErrInsufficientFundsForTransfer, codeInsufficientFunds},
+	{core.ErrGasLimitReached, codeBlockGasLimit},
+	{core.ErrSenderNoEOA, codeSenderNoEOA},
+	{vm.ErrMaxInitCodeSizeExceeded, codeInitCodeSize},
+	{core.ErrTipAboveFeeCap, codeInvalidParams},
+	{core.ErrEmptyAuthList, codeInvalidParams},
+	{core.ErrSetCodeTxCreate, codeInvalidParams},
+}
+
+// invalidSimulated is the answer to a simulation with a transaction that no block could hold.
+func invalidSimulated(err error) *Error {
+	for _, x := range invalidCodes {
+		if errors.Is(err, x.err) {
+			return &Error{Code: x.code, Message: err.Error()}
+		}
+	}
+	return &Error{Code: codeInternal, Message: err.Error()}
+}
+
+func simulateLimit(format string, args ...any) *Error {
+	return &Error{Code: codeSimulateLimit, Message: fmt.Sprintf(format, args...)}
+}
+
+func abortedCall(limit time.Duration) *Error {
+	return &Error{Code: codeServer, Message: fmt.Sprintf("execution aborted (timeout = %s)", limit)}
+}
 
 // Error is an answer with a code and, for reverts, data.
 type Error struct {
@@ -50,10 +112,27 @@ func reverted(data []byte) *Error {
 	return &Error{Code: codeReverted, Message: msg, Data: hexutil.Encode(data)}
 }
 
+// remedies follow the pool's own words, which clients look for.
+var remedies = []struct {
+	err    error
+	remedy string
+}{
+	{core.ErrInsufficientFunds, "send ether to the account, or lower value, gas or fees"},
+	{core.ErrFeeCapTooLow, "offer at least the base fee (eth_baseFee)"},
+	{core.ErrNonceTooLow, "ask eth_getTransactionCount at pending for the next nonce"},
+	{pool.ErrReplaceUnderpriced, "offer 10 % more tip and fee than the one that waits with this nonce"},
+	{pool.ErrInflightTxLimitReached, "wait until the one that waits is in a block"},
+}
+
 // submitError is the answer to a refused transaction. The pool's sentences are kept: wallets read them.
 func submitError(err error) error {
 	if txpool.Overloaded(err) {
 		return &Error{Code: codeLimit, Message: err.Error()}
+	}
+	for _, x := range remedies {
+		if errors.Is(err, x.err) {
+			return &Error{Code: codeServer, Message: err.Error() + "; " + x.remedy}
+		}
 	}
 	return &Error{Code: codeServer, Message: err.Error()}
 }

@@ -50,21 +50,16 @@ func (s *service) prepare(args *callArgs, ref *gethrpc.BlockNumberOrHash, blocks
 	if err := args.check(s.back.Chain.Config().ChainID); err != nil {
 		return nil, nil, err
 	}
-	db, h, err := s.back.state(ref)
-	if err != nil {
+	if err := blocks.check(); err != nil {
 		return nil, nil, err
 	}
-	h, err = blocks.header(h)
-	return db, h, err
+	return s.back.state(ref)
 }
 
 // execute runs the message. It changes db.
 func (s *service) execute(ctx context.Context, args *callArgs, db *state.StateDB, h *types.Header, accounts *stateOverride, blocks *blockOverride, tracer *logger.AccessListTracer) (*core.ExecutionResult, error) {
 	cfg := s.back.Chain.Config()
-	bc := core.NewEVMBlockContext(h, evmContext{s.back.Chain.Context()}, &h.Coinbase)
-	if blocks != nil && blocks.BlobBaseFee != nil {
-		bc.BlobBaseFee = blocks.BlobBaseFee.ToInt()
-	}
+	bc := s.blockContext(h, blocks)
 	precompiles := vm.ActivePrecompiledContracts(cfg.Rules(bc.BlockNumber, true, bc.Time))
 	if accounts != nil {
 		if err := accounts.apply(db, precompiles); err != nil {
@@ -75,7 +70,7 @@ func (s *service) execute(ctx context.Context, args *callArgs, db *state.StateDB
 	if args.Gas != nil && uint64(*args.Gas) < gas {
 		gas = uint64(*args.Gas)
 	}
-	msg := args.message(h.BaseFee, gas)
+	msg := args.message(bc.BaseFee, gas)
 	if msg.GasPrice.IsZero() {
 		bc.BaseFee = new(big.Int) // a call without fees must not fail for them
 	}
@@ -93,7 +88,7 @@ func (s *service) execute(ctx context.Context, args *callArgs, db *state.StateDB
 		return nil, dbErr
 	}
 	if evm.Cancelled() {
-		return nil, &Error{Code: codeServer, Message: fmt.Sprintf("execution aborted (timeout = %s)", s.cfg.CallTimeout)}
+		return nil, abortedCall(s.cfg.CallTimeout)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("err: %w (supplied gas %d)", err, msg.GasLimit)
@@ -124,6 +119,7 @@ func (a *ethAPI) EstimateGas(ctx context.Context, args callArgs, ref *gethrpc.Bl
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
+	h = blocks.header(h)
 	var limit uint64
 	if args.Gas != nil {
 		limit = uint64(*args.Gas)
@@ -132,9 +128,13 @@ func (a *ethAPI) EstimateGas(ctx context.Context, args callArgs, ref *gethrpc.Bl
 		n := hexutil.Uint64(db.GetNonce(args.from()))
 		args.Nonce = &n
 	}
-	gas, revert, err := gasestimator.Estimate(ctx, args.message(h.BaseFee, limit), &gasestimator.Options{
+	opts := &gasestimator.Options{
 		Config: a.back.Chain.Config(), Chain: evmContext{a.back.Chain.Context()}, Header: h, State: db, ErrorRatio: estimateErrorRatio,
-	}, a.cfg.GasCap)
+	}
+	if blocks != nil {
+		opts.BlobBaseFee = (*big.Int)(blocks.BlobBaseFee)
+	}
+	gas, revert, err := gasestimator.Estimate(ctx, args.message(h.BaseFee, limit), opts, a.cfg.GasCap)
 	if err != nil {
 		if errors.Is(err, vm.ErrExecutionReverted) {
 			return 0, reverted(revert)
@@ -164,8 +164,10 @@ func (a *ethAPI) CreateAccessList(ctx context.Context, args callArgs, ref *gethr
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
 	if args.Nonce == nil {
-		n := hexutil.Uint64(db.GetNonce(args.from()))
-		args.Nonce = &n
+		args.Nonce = (*hexutil.Uint64)(new(db.GetNonce(args.from())))
+		if accounts != nil && (*accounts)[args.from()].Nonce != nil {
+			args.Nonce = (*accounts)[args.from()].Nonce
+		}
 	}
 	skip := a.notListed(&args, h)
 	var list types.AccessList

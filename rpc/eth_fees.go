@@ -7,12 +7,12 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/common/math"
-	"github.com/ethereum/go-ethereum/consensus/misc/eip1559"
 	"github.com/ethereum/go-ethereum/consensus/misc/eip4844"
 	"github.com/ethereum/go-ethereum/core/types"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/chain"
 )
 
 // tipBlocks is how many full blocks the suggested tip is taken from.
@@ -20,15 +20,11 @@ const tipBlocks = 8
 
 // nextBaseFee is the base fee of the block after h.
 func (s *service) nextBaseFee(h *types.Header) *big.Int {
-	p := s.back.Chain.Params()
-	floor := new(big.Int).SetUint64(p.BaseFee)
-	if p.BaseFeeFixed || h.BaseFee == nil {
-		return floor
+	p, err := s.back.Chain.ParamsFor(h, h.Number.Uint64()+1)
+	if err != nil { // the state of an old block is gone
+		p = s.back.Chain.Params()
 	}
-	if fee := eip1559.CalcBaseFee(s.back.Chain.Config(), h); fee.Cmp(floor) > 0 {
-		return fee
-	}
-	return floor
+	return chain.BaseFee(&p, s.back.Chain.Config(), h)
 }
 
 // suggestTip is 0 while blocks have room, since the pool's minimum is 0; else the median of recent full blocks.

@@ -41,6 +41,34 @@ func (a *ethAPI) GetStorageAt(addr common.Address, key string, ref *gethrpc.Bloc
 	return v[:], s.Error()
 }
 
+// GetStorageValues reads many slots of many accounts at one block.
+func (a *ethAPI) GetStorageValues(slots map[common.Address][]common.Hash, ref *gethrpc.BlockNumberOrHash) (map[common.Address][]hexutil.Bytes, error) {
+	total := 0
+	for _, keys := range slots {
+		total += len(keys)
+	}
+	switch {
+	case total == 0:
+		return nil, invalidParams("no slots are asked for")
+	case total > maxStorageSlots:
+		return nil, limitExceeded("%d slots asked for, %d are allowed", total, maxStorageSlots)
+	}
+	s, _, err := a.back.state(ref)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[common.Address][]hexutil.Bytes, len(slots))
+	for addr, keys := range slots {
+		values := make([]hexutil.Bytes, len(keys))
+		for i, k := range keys {
+			v := s.GetState(addr, k)
+			values[i] = v[:]
+		}
+		out[addr] = values
+	}
+	return out, s.Error()
+}
+
 // GetTransactionCount at pending counts the pool's executable transactions too.
 func (a *ethAPI) GetTransactionCount(addr common.Address, ref *gethrpc.BlockNumberOrHash) (hexutil.Uint64, error) {
 	if n, ok := refNumber(ref); ok && n == gethrpc.PendingBlockNumber {

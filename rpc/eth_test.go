@@ -209,6 +209,12 @@ func TestStateAndProof(t *testing.T) {
 	require.EqualValues(t, 7, p.StorageProof[0].Value.Int64())
 	require.Zero(t, p.StorageProof[1].Value.Sign())
 	require.Equal(t, common.Hash{31: 9}.Hex(), p.StorageProof[1].Key)
+
+	var values map[common.Address][]common.Hash
+	require.NoError(t, n.call(&values, "eth_getStorageValues", map[common.Address][]common.Hash{addr: {{}, {1}}, account(1): {{}}}, "latest"))
+	require.Equal(t, map[common.Address][]common.Hash{addr: {{31: 7}, {}}, account(1): {{}}}, values)
+	requireCode(t, n.call(nil, "eth_getStorageValues", anyMap{}), codeInvalidParams, "no slots")
+	requireCode(t, n.call(nil, "eth_getStorageValues", map[common.Address][]common.Hash{addr: make([]common.Hash, maxStorageSlots+1)}), codeLimit, "1025 slots")
 }
 
 func checkProof(t *testing.T, root common.Hash, key []byte, nodes []string, check func([]byte)) {

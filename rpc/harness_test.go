@@ -29,6 +29,7 @@ import (
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/txpool"
 )
 
@@ -38,27 +39,33 @@ const (
 	chainID  = 7777
 )
 
-// genesis is a small chain with a constant base fee.
-type genesis struct {
+// testGenesis is a small chain with a constant base fee.
+type testGenesis struct {
 	params   block.Parameters
 	config   *params.ChainConfig
 	alloc    types.GenesisAlloc
 	schedule block.Schedule
 	block    *block.Block
+	upgrades []genesis.Upgrade
 }
 
-func (g *genesis) Parameters() block.Parameters     { return g.params }
-func (g *genesis) Schedule() block.Schedule         { return g.schedule }
-func (g *genesis) ChainConfig() *params.ChainConfig { return g.config }
-func (g *genesis) Alloc() types.GenesisAlloc        { return g.alloc }
-func (g *genesis) Block() (*block.Block, error)     { return g.block, nil }
+func (g *testGenesis) Parameters() block.Parameters     { return g.params }
+func (g *testGenesis) Schedule() block.Schedule         { return g.schedule }
+func (g *testGenesis) ChainConfig() *params.ChainConfig { return g.config }
+func (g *testGenesis) Alloc() types.GenesisAlloc        { return g.alloc }
+func (g *testGenesis) Block() (*block.Block, error)     { return g.block, nil }
+func (g *testGenesis) Upgrades() []genesis.Upgrade      { return g.upgrades }
 
-func newGenesis(t testing.TB, baseFee uint64) *genesis {
+func newGenesis(t testing.TB, baseFee uint64) *testGenesis {
+	return newGenesisWith(t, baseFee, func(*testGenesis) {})
+}
+
+func newGenesisWith(t testing.TB, baseFee uint64, change func(*testGenesis)) *testGenesis {
 	zero := uint64(0)
 	config := *params.AllDevChainProtocolChanges
 	config.ChainID = big.NewInt(chainID)
-	config.OsakaTime, config.AmsterdamTime, config.BPO1Time, config.BPO2Time = &zero, nil, nil, nil
-	g := &genesis{
+	config.OsakaTime, config.AmsterdamTime, config.BogotaTime, config.BPO1Time, config.BPO2Time = &zero, nil, nil, nil, nil
+	g := &testGenesis{
 		config: &config,
 		params: block.Parameters{
 			ChainID: chainID, GenesisTime: 1_700_000_000, SlotMillis: 500, TurnSlots: 2, EpochBlocks: 1200, MaxReversible: 3600,
@@ -77,6 +84,7 @@ func newGenesis(t testing.TB, baseFee uint64) *genesis {
 	for i := range 8 {
 		g.alloc[account(i)] = types.Account{Balance: new(big.Int).Mul(big.NewInt(1000), big.NewInt(params.Ether))}
 	}
+	change(g)
 	rec := &block.Record{Version: block.RecordVersion, BodyDigest: common.Hash{1}}
 	used, excess, beacon, wd, req := uint64(0), uint64(0), common.Hash{}, types.EmptyWithdrawalsHash, types.EmptyRequestsHash
 	g.block = &block.Block{SealedHeader: &block.SealedHeader{Record: rec, Header: &types.Header{
@@ -94,6 +102,9 @@ func allocRoot(t testing.TB, alloc types.GenesisAlloc) common.Hash {
 		db.AddBalance(a, uint256.MustFromBig(x.Balance), tracing.BalanceIncreaseGenesisBalance)
 		db.SetCode(a, x.Code, tracing.CodeChangeGenesis)
 		db.SetNonce(a, x.Nonce, tracing.NonceChangeGenesis)
+		for k, v := range x.Storage {
+			db.SetState(a, k, v)
+		}
 	}
 	root, err := db.Commit(params.Rules{}, 0)
 	require.NoError(t, err)
@@ -113,7 +124,7 @@ func account(i int) common.Address { return crypto.PubkeyToAddress(key(i).Public
 // testNet is a chain, a pool and a server, wired as a node wires them. Blocks are made by the test.
 type testNet struct {
 	t     testing.TB
-	gen   *genesis
+	gen   *testGenesis
 	chain *chain.Chain
 	pool  *txpool.Pool
 	srv   *Server
@@ -147,7 +158,11 @@ func (e *extras) AddPeer(_ context.Context, a string) error {
 func (e *extras) RemovePeer(context.Context, string) error { return nil }
 
 func newNet(t testing.TB, baseFee uint64, change func(*Config)) *testNet {
-	n := &testNet{t: t, gen: newGenesis(t, baseFee)}
+	return newNetOn(t, newGenesis(t, baseFee), change)
+}
+
+func newNetOn(t testing.TB, gen *testGenesis, change func(*Config)) *testNet {
+	n := &testNet{t: t, gen: gen}
 	n.extra.sched = n.gen.schedule
 	n.extra.peers = []PeerInfo{{ID: "12D3KooWother", Provider: "shm"}}
 	dir, err := os.MkdirTemp("", "bor") // short: a socket's path is bounded

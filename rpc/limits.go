@@ -47,3 +47,15 @@ const (
 	maxHeaderBytes     = 64 << 10              // header of an HTTP request
 	maxTokenBytes      = 4096                  // JSON web token
 )
+
+// Bounds of simulations, traces and reads of many slots.
+const (
+	maxSimulateBlocks = 256              // blocks of one eth_simulateV1, empty ones between them included
+	maxSimulateCalls  = 10_000           // calls of one eth_simulateV1
+	maxSimulateBytes  = 32 << 20         // memory of what the calls of one eth_simulateV1 return and log
+	maxTraces         = 4                // traces made at the same time
+	maxHostTraces     = 2                // traces of one host
+	maxTraceBytes     = 64 << 20         // JSON of one debug_trace...
+	maxTraceTime      = 55 * time.Second // of one debug_trace..., whatever its timeout asks for
+	maxStorageSlots   = 1024             // slots of one eth_getStorageValues
+)

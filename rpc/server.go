@@ -33,6 +33,7 @@ type service struct {
 	requests   *gate // requests that work and do not wait
 	calls      *gate // executions
 	logQueries *gate
+	traces     *gate
 
 	secret []byte // of tokens; nil: none are taken
 
@@ -123,9 +124,18 @@ func (s *service) bound() {
 	}
 	s.conns = &callers{byID: make(map[string]*caller)}
 	s.requests, s.calls, s.logQueries = newGate(c.Requests, c.RequestsPerHost), newGate(c.Calls, c.CallsPerHost), newGate(c.LogQueries, c.LogQueriesPerHost)
+	s.traces = newGate(maxTraces, maxHostTraces)
 	s.inFlight = newBudget(int64(c.InFlight), int64(c.InFlightPerHost), minInFlight)
 	s.subscriptions = newBudget(int64(c.AllSubscriptions), int64(c.SubscriptionsPerHost), 1)
 	s.waiters = newBudget(maxSyncWaiters, maxHostWaiters, 1)
+}
+
+// apis are the namespaces; methods.go has an entry for each of their methods.
+func (s *Server) apis() map[string][]any {
+	return map[string][]any{
+		"eth": {&ethAPI{s.service}, &syncAPI{s.service}}, "net": {&netAPI{s.service}}, "web3": {&web3API{s.service}},
+		"txpool": {&poolAPI{s.service}}, "bor": {&borAPI{s.service}}, "debug": {&debugAPI{s.service}}, "admin": {&adminAPI{s.service}},
+	}
 }
 
 // methods is a server with the given namespaces.
@@ -134,10 +144,7 @@ func (s *Server) methods(namespaces []string) (*gethrpc.Server, error) {
 	srv.SetBatchLimits(s.cfg.BatchItems, s.cfg.BatchBytes)
 	srv.SetHTTPBodyLimit(s.cfg.BodyBytes)
 	srv.SetWebsocketReadLimit(int64(s.cfg.BodyBytes))
-	apis := map[string][]any{
-		"eth": {&ethAPI{s.service}, &syncAPI{s.service}}, "net": {&netAPI{s.service}}, "web3": {&web3API{s.service}},
-		"txpool": {&poolAPI{s.service}}, "bor": {&borAPI{s.service}}, "debug": {newDebugAPI(s.service)}, "admin": {&adminAPI{s.service}},
-	}
+	apis := s.apis()
 	for _, n := range namespaces {
 		for _, api := range apis[n] {
 			if err := srv.RegisterName(n, api); err != nil {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and is not there yet: Node.js with npm (the package manager's), and the JavaScript
-# clients and compiler named in the two package-lock.json files. Says what it does; does nothing when all is there.
+# clients and compiler named in the package-lock.json files. Says what it does; does nothing when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,8 +16,9 @@ if ! command -v npm >/dev/null 2>&1; then
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nodejs npm >/dev/null
 fi
 
-# One folder each: contracts (the Solidity compiler) and testnet/clients (ethers, viem, cast).
-for dir in contracts testnet/clients; do
+# One folder each: contracts (the Solidity compiler), testnet/clients (ethers, viem, web3.js, cast, forge), and a Hardhat
+# project with the versions that Hardhat wants.
+for dir in contracts testnet/clients testnet/clients/hardhat; do
   stamp="$dir/node_modules/.bornode-lock"
   if [ -f "$stamp" ] && cmp -s "$stamp" "$dir/package-lock.json"; then
     continue

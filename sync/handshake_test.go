@@ -10,6 +10,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 func ref(height, slot uint64, salt byte) Ref {
@@ -154,4 +156,20 @@ func TestClock(t *testing.T) {
 		f.Add(clockSample{300, 100})
 	}
 	require.EqualValues(t, 300, f.Offset(), "old samples leave")
+}
+
+// Other upgrades in a peer's genesis file are worth one line, and no more than that.
+func TestOtherUpgradesAreLoggedOnce(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	onMem(t, func(l *lab) {
+		chain := newChain(10, chainShape{})
+		a := l.node("a", chain, func(_ *Config, d *Deps) { d.Log = zap.New(core) })
+		b := l.node("b", chain, func(_ *Config, d *Deps) { d.Identity.Upgrades = common.Hash{7} })
+		b.dial(a.host)
+		lines := func() int { return logs.FilterMessageSnippet("describes other upgrades").Len() }
+		l.eventually(func() bool { return lines() > 0 }, "a says so")
+		l.pass(time.Minute) // many handshakes later
+		require.Equal(l.t, 1, lines())
+		require.Equal(l.t, 1, a.m.Status().Peers)
+	})
 }

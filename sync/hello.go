@@ -92,6 +92,10 @@ func (m *Manager) onHandshake(p *peer, h *Handshake) {
 			m.deps.OnLink(p.link)
 		}
 		m.beat(p, now)
+		if own := m.deps.Identity.Upgrades; h.Upgrades != own { // no fault: what is voted decides, and who lacks it stops by itself
+			m.log.Info("peer's genesis file describes other upgrades than this node's", zap.String("peer", string(p.id)),
+				zap.Stringer("theirs", h.Upgrades), zap.Stringer("ours", own))
+		}
 	}
 	if h.SignerStart != 0 && h.Key != (common.Address{}) && m.deps.OnPeerSigner != nil {
 		m.deps.OnPeerSigner(p.id, h.Key, time.Unix(0, int64(h.SignerStart))) //nolint:gosec // any value will do

@@ -37,12 +37,25 @@ func TestEthereumClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// One producer: with several, a switch of branches on a busy machine takes a receipt back between two steps of a
 			// script, which clients answer with a nonce error. What clients see of switches is tested in package rpc.
-			n := upNetwork(t, func(s *Spec) { s.Fees, s.Producers, s.Observers = fees, 1, 3 })
-			scripts := [][]string{{"node", "ethers.mjs"}, {"node", "viem.mjs"}, {"sh", "cast.sh"}, {"node", "system.mjs"}}
-			for i, s := range scripts { // an account and a node each
-				t.Run(s[1], func(t *testing.T) { runScript(t, n.Nodes[i], n.Accounts[i], s) })
-			}
-			t.Run("ethclient", func(t *testing.T) { goClient(t, n, fees) })
+			n := upNetwork(t, func(s *Spec) { s.Fees, s.Producers, s.Observers = fees, 1, 2 })
+			t.Run("all", func(t *testing.T) {
+				account := 0
+				client := func(name string, f func(*testing.T, *Node, Account)) { // an account each, so that they run at once
+					x, a := n.Nodes[account%len(n.Nodes)], n.Accounts[account]
+					account++
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						f(t, x, a)
+					})
+				}
+				for _, s := range [][]string{{"node", "ethers.mjs"}, {"node", "viem.mjs"}, {"node", "web3.mjs"}, {"node", "system.mjs"},
+					{"sh", "hardhat.sh"}, {"sh", "forge.sh"}, {"sh", "cast.sh"}} {
+					client(s[1], func(t *testing.T, x *Node, a Account) { runScript(t, x, a, s) })
+				}
+				client("ethclient", func(t *testing.T, x *Node, a Account) { goClient(t, n, x, a, fees) })
+				client("gethclient", gethMethods)
+				client("abigen", bindings)
+			})
 		})
 	}
 }
@@ -117,11 +130,11 @@ func (s *sender) send(t *testing.T, to *common.Address, value int64, data []byte
 }
 
 // goClient drives go-ethereum's own client and computes again what the node reports.
-func goClient(t *testing.T, n *Network, fees genesis.Fees) {
-	ws, err := ethclient.DialContext(t.Context(), n.Nodes[3].WS)
+func goClient(t *testing.T, n *Network, x *Node, a Account, fees genesis.Fees) {
+	ws, err := ethclient.DialContext(t.Context(), x.WS)
 	require.NoError(t, err)
 	defer ws.Close()
-	s := newSender(t, ws, n.Accounts[4])
+	s := newSender(t, ws, a)
 	contract := loadSample(t)
 	input, err := contract.ABI.Pack("", big.NewInt(7))
 	require.NoError(t, err)
@@ -144,7 +157,7 @@ func goClient(t *testing.T, n *Network, fees genesis.Fees) {
 		require.NoError(t, err)
 		sent = append(sent, s.send(t, &deployed.ContractAddress, 0, data).TxHash)
 	}
-	final := finalReceipts(t, n, ws, sent)
+	final := finalReceipts(t, n, x, ws, sent)
 	last := final[rounds-1]
 	recomputed(t, ws, last.BlockNumber.Uint64(), final, fees)
 	subscribedHeads(t, heads, hs, last)
@@ -158,12 +171,12 @@ func goClient(t *testing.T, n *Network, fees genesis.Fees) {
 // firstValue is what goClient's first call stores.
 const firstValue = 100
 
-// finalReceipts waits until all the transactions are in final blocks of node 3, whose client it is given.
-func finalReceipts(t *testing.T, n *Network, c *ethclient.Client, txs []common.Hash) []*types.Receipt {
+// finalReceipts waits until all the transactions are in final blocks of a node, whose client it is given.
+func finalReceipts(t *testing.T, n *Network, x *Node, c *ethclient.Client, txs []common.Hash) []*types.Receipt {
 	t.Helper()
 	out := make([]*types.Receipt, len(txs))
 	for i, h := range txs {
-		until(t, n, 3, "a final receipt", func(s Status) bool {
+		until(t, n, x.Index, "a final receipt", func(s Status) bool {
 			r, err := c.TransactionReceipt(t.Context(), h) // asked for after the status: what is final stays
 			out[i] = r
 			return err == nil && r.BlockNumber.Uint64() <= s.Final

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/contracts"
@@ -47,6 +46,28 @@ func newAccount() (Account, error) {
 	return Account{Address: crypto.PubkeyToAddress(k.PublicKey), Key: hex.EncodeToString(crypto.FromECDSA(k))}, nil
 }
 
+// writeAccountKeys writes the keys of the admin and of the accounts that are shown, as programs take them.
+func (n *Network) writeAccountKeys() error {
+	if err := os.MkdirAll(filepath.Dir(n.accountKeyFile("admin")), 0o700); err != nil {
+		return err
+	}
+	keys := map[string]Account{"admin": n.Admin}
+	for i, a := range n.Accounts[:shownAccounts] {
+		keys[strconv.Itoa(i)] = a
+	}
+	for name, a := range keys {
+		if err := os.WriteFile(n.accountKeyFile(name), []byte(a.Key+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accountKeyFile is the file with an account's key: name is its number among those shown, or admin.
+func (n *Network) accountKeyFile(name string) string {
+	return filepath.Join(n.Dir, "accounts", name+".key")
+}
+
 // writeGenesis makes the network's accounts and its genesis file.
 func (n *Network) writeGenesis(spec Spec) error {
 	n.ChainID = testChainID
@@ -58,6 +79,7 @@ func (n *Network) writeGenesis(spec Spec) error {
 	o := genesis.Options{
 		ChainID: n.ChainID, GenesisTime: uint64(time.Now().Unix()), //nolint:gosec // now is after 1970
 		Slot: spec.Slot, TurnSlots: uint64(spec.Turn), EpochBlocks: uint64(spec.EpochBlocks), MaxReversible: uint64(spec.MaxReversible), //nolint:gosec // checked by genesis
+		MaxBlockBytes: uint64(spec.MaxBlockBytes), MinProducers: spec.MinProducers, Settings: spec.Settings, ProposalTime: spec.ProposalTime, //nolint:gosec // checked by genesis
 		Fees: spec.Fees, Admin: n.Admin.Address, Alloc: map[common.Address]*big.Int{n.Admin.Address: ether},
 	}
 	for range fundedCount {
@@ -67,6 +89,9 @@ func (n *Network) writeGenesis(spec Spec) error {
 		}
 		n.Accounts = append(n.Accounts, a)
 		o.Alloc[a.Address] = ether
+	}
+	if err := n.writeAccountKeys(); err != nil {
+		return err
 	}
 	o.Members = append(o.Members, spec.Members...)
 	for _, x := range n.Nodes {
@@ -132,59 +157,23 @@ func multiaddr(hostPort string) string {
 	return "/ip4/" + host + "/tcp/" + port
 }
 
-// admit makes a node a member by the network's admin, and returns when that is final.
+// admit makes a node a member in the role it has here, and returns when that is final.
 func (n *Network) admit(ctx context.Context, url string, x *Node) error {
 	c, err := ethclient.DialContext(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	data, err := contracts.AddMemberCall(x.PeerID, x.Account, contracts.RoleObserver)
+	role := contracts.RoleObserver
+	if x.Role == "producer" {
+		role = contracts.RoleProducer
+	}
+	data, err := contracts.AddMemberCall(x.PeerID, x.Account, role)
 	if err != nil {
 		return err
 	}
-	hash, err := sendCall(ctx, c, n.Admin, genesis.MembersAddress, data)
-	if err != nil {
-		return fmt.Errorf("testnet: admit node %d: %w", x.Index, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	err = poll(ctx, func() (bool, error) {
-		r, err := c.TransactionReceipt(ctx, hash)
-		if err != nil {
-			return false, nil //nolint:nilerr // not included yet
-		}
-		if r.Status != types.ReceiptStatusSuccessful {
-			return false, fmt.Errorf("testnet: admitting node %d was reverted (transaction %s)", x.Index, hash)
-		}
-		f, err := c.HeaderByNumber(ctx, big.NewInt(int64(rpc.FinalizedBlockNumber)))
-		return err == nil && f.Number.Cmp(r.BlockNumber) >= 0, nil
-	})
-	if err != nil {
+	if _, err := n.decide(ctx, c, data); err != nil {
 		return fmt.Errorf("testnet: node %d is not a member yet: %w", x.Index, err)
 	}
 	return nil
-}
-
-// sendCall sends a transaction that calls a contract and returns its hash.
-func sendCall(ctx context.Context, c *ethclient.Client, from Account, to common.Address, data hexutil.Bytes) (common.Hash, error) {
-	chainID, err := c.ChainID(ctx)
-	if err != nil {
-		return common.Hash{}, err
-	}
-	nonce, err := c.PendingNonceAt(ctx, from.Address)
-	if err != nil {
-		return common.Hash{}, err
-	}
-	price, err := c.SuggestGasPrice(ctx)
-	if err != nil {
-		return common.Hash{}, err
-	}
-	tx, err := types.SignNewTx(from.Private(), types.LatestSignerForChainID(chainID), &types.LegacyTx{
-		Nonce: nonce, GasPrice: price, Gas: 2_000_000, To: &to, Data: data,
-	})
-	if err != nil {
-		return common.Hash{}, err
-	}
-	return tx.Hash(), c.SendTransaction(ctx, tx)
 }

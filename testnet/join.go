@@ -2,15 +2,18 @@ package testnet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
 // Join is what it took to bring a new node into sync.
 type Join struct {
 	Node         int     `json:"node"`
+	Account      string  `json:"account,omitempty"` // of a producer
 	Mode         string  `json:"mode"`
 	Provider     string  `json:"provider"`
 	Seconds      float64 `json:"seconds"`       // process start to in sync
@@ -26,6 +29,8 @@ type Join struct {
 // AddOptions of a joining node.
 type AddOptions struct {
 	SyncMode string // full or certified
+	Producer bool   // with a producer's keys and role; it is no candidate until it registers
+	Register bool   // and registers: stakes the minimum, which a funded account pays, and votes for itself
 }
 
 // Add admits a new node, starts it and returns when it is in sync.
@@ -36,11 +41,18 @@ func (n *Network) Add(ctx context.Context, o AddOptions) (*Join, error) {
 	if o.SyncMode != "full" && o.SyncMode != "certified" {
 		return nil, fmt.Errorf("testnet: sync mode %q; use full or certified", o.SyncMode)
 	}
+	if o.Register && !o.Producer {
+		return nil, errors.New("testnet: only a producer registers; give --producer with --register")
+	}
 	urls := n.Endpoints()
 	if len(urls) == 0 {
 		return nil, fmt.Errorf("testnet: no node of %s runs; start one with `bornode testnet restart --dir %s --node 0`", n.Dir, n.Dir)
 	}
-	x, err := n.addNode("observer", o.SyncMode)
+	role := "observer"
+	if o.Producer {
+		role = "producer"
+	}
+	x, err := n.addNode(role, o.SyncMode)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +68,9 @@ func (n *Network) Add(ctx context.Context, o AddOptions) (*Join, error) {
 		return nil, err
 	}
 	j := &Join{Node: x.Index, Mode: o.SyncMode}
+	if o.Producer {
+		j.Account = x.Account.Hex()
+	}
 	s, err := n.await(ctx, x, func(s Status) bool {
 		if s.Head > 0 && j.FirstBlock == 0 {
 			j.FirstBlock = time.Since(begun).Seconds()
@@ -74,7 +89,15 @@ func (n *Network) Add(ctx context.Context, o AddOptions) (*Join, error) {
 	}
 	j.BlocksPerSec = float64(j.Blocks) / j.Seconds
 	j.MBPerSecond = float64(j.Bytes) / 1e6 / j.Seconds
-	return j, nil
+	if !o.Register {
+		return j, nil
+	}
+	c, err := ethclient.DialContext(ctx, urls[0])
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return j, n.register(ctx, c, x)
 }
 
 func (n *Network) serversCPU(joiner *Node) time.Duration {

@@ -32,12 +32,15 @@ type Spec struct {
 	EpochBlocks   int
 	MaxReversible int
 	Fees          genesis.Fees
-	Direct        bool   // connect the nodes without the proxy: no partitions, less overhead
-	SyncMode      string // full or certified
-	MaxBlockBytes int
-	Set           []string         // further settings of every node, key=value
-	Members       []genesis.Member // from the start, beside the network's own nodes
-	NodeEnv       []string         // environment of every node beside the caller's
+	Direct        bool                     // connect the nodes without the proxy: no partitions, less overhead
+	SyncMode      string                   // full or certified
+	MaxBlockBytes int                      // 0: the usual
+	Settings      genesis.ProducerSettings // zero values: the usual ones
+	MinProducers  uint64                   // leaving never shrinks the schedule below this; 0: the usual
+	ProposalTime  time.Duration            // how long a proposal stays open; 0: the usual
+	Set           []string                 // further settings of every node, key=value
+	Members       []genesis.Member         // from the start, beside the network's own nodes
+	NodeEnv       []string                 // environment of every node beside the caller's
 }
 
 // DefaultSpec is what `bornode testnet up` starts without flags.

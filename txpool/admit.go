@@ -93,8 +93,8 @@ func (p *Pool) check(tx *types.Transaction) error {
 	if err := p.legacy.ValidateTxBasics(tx); err != nil {
 		return err
 	}
-	if tx.GasFeeCapIntCmp(p.floor) < 0 {
-		return fmt.Errorf("%w: maxFeePerGas %s, the chain's lowest base fee is %s", errFeeBelowFloor, tx.GasFeeCap(), p.floor)
+	if floor := p.floor.Load(); tx.GasFeeCapIntCmp(floor) < 0 {
+		return fmt.Errorf("%w: maxFeePerGas %s, the chain's lowest base fee is %s", errFeeBelowFloor, tx.GasFeeCap(), floor)
 	}
 	from, err := types.Sender(p.signer, tx)
 	if err != nil {

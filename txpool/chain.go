@@ -16,7 +16,7 @@ import (
 // Chain is what the pool reads. The methods are called from the pool's goroutines, possibly at the same time.
 type Chain interface {
 	Config() *params.ChainConfig
-	Params() block.Parameters
+	Params() block.Parameters                        // of the executed head's child
 	CurrentHeader() *types.Header                    // executed head, never nil
 	StateAt(h *types.Header) (*state.StateDB, error) // a fresh value that the pool owns
 }

@@ -15,7 +15,7 @@ var (
 	ErrAccountFull   = errors.New("account limit exceeded")
 	ErrNonceTooFar   = errors.New("nonce too high")
 	ErrNotAllowed    = errors.New("sender is not allowed")
-	ErrBlob          = errors.New("blob transactions are not accepted on this chain")
+	ErrBlob          = errors.New("transaction type not supported: blob transactions are not accepted on this chain")
 	ErrClosed        = errors.New("transaction pool is closed")
 	ErrAlreadyKnown  = gethpool.ErrAlreadyKnown
 	ErrNonceTooLow   = core.ErrNonceTooLow

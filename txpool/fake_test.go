@@ -5,6 +5,7 @@ import (
 	"github.com/bornode/bornode/block"
 	"math/big"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -24,7 +25,7 @@ type fakeChain struct {
 	t      *testing.T
 	db     state.Database
 	config *params.ChainConfig
-	floor  uint64
+	floor  atomic.Uint64
 
 	mu   sync.Mutex
 	head *types.Header
@@ -64,7 +65,7 @@ func (c *fakeChain) set(h *types.Header) {
 func (c *fakeChain) Config() *params.ChainConfig { return c.config }
 
 func (c *fakeChain) Params() block.Parameters {
-	return block.Parameters{BaseFeeFixed: true, BaseFee: c.floor}
+	return block.Parameters{BaseFeeFixed: true, BaseFee: c.floor.Load()}
 }
 
 func (c *fakeChain) CurrentHeader() *types.Header {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -31,7 +32,7 @@ type Pool struct {
 	cfg     Config
 	deps    Deps
 	chain   Chain
-	floor   *big.Int // base fee that can never be undercut: what offers less could never enter a block
+	floor   atomic.Pointer[big.Int] // base fee that no coming block undercuts, as of the head: what offers less could not enter one
 	adapter *chainAdapter
 	legacy  *legacypool.LegacyPool
 	signer  types.Signer
@@ -77,13 +78,12 @@ func New(cfg Config, c Chain, deps Deps) (*Pool, error) {
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}
-	params := c.Params()
 	p := &Pool{
 		cfg: cfg, deps: deps, chain: c, adapter: &chainAdapter{Chain: c}, log: deps.Log,
-		floor:    new(big.Int).SetUint64(params.BaseFee),
 		signer:   types.LatestSigner(c.Config()),
 		requests: make(chan *request, maxWaiting), moved: make(chan struct{}, 1),
 	}
+	p.setFloor()
 	p.metrics = newMetrics(deps.Registry, p)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	head := c.CurrentHeader()
@@ -142,6 +142,13 @@ func (p *Pool) HeadChanged() {
 	}
 }
 
+// setFloor follows the base fee, which may change by vote. What the pool holds below a new one stays, as it does below
+// a market's fee: no block takes it, and its sender may replace it.
+func (p *Pool) setFloor() {
+	params := p.chain.Params()
+	p.floor.Store(new(big.Int).SetUint64(params.BaseFee))
+}
+
 func (p *Pool) run() {
 	defer p.wg.Done()
 	var rejournal <-chan time.Time
@@ -184,6 +191,7 @@ func (p *Pool) move() {
 	head := p.chain.CurrentHeader()
 	if head.Hash() != p.adapter.head.Load().Hash() {
 		p.adapter.head.Store(head)
+		p.setFloor()
 		p.legacy.Reset(nil, head) // no old head: abandoned transactions come back through Abandoned
 		p.recounted = false
 		p.dropForbidden(head)

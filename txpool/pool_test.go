@@ -31,10 +31,45 @@ const (
 
 func one(p *Pool, tx *types.Transaction) error { return p.Add([]*types.Transaction{tx}, true)[0] }
 
+// The least fee follows the chain's parameters, which a vote may change, with the head.
+func TestFloorFollowsTheHead(t *testing.T) {
+	ss, addrs := senders(t, 1)
+	c := newFakeChain(t, addrs...)
+	c.floor.Store(7)
+	a, p := ss[0], open(t, c, nil)
+	require.ErrorIs(t, one(p, a.tx(t, c, 0, 6)), errFeeBelowFloor)
+	c.floor.Store(5)
+	c.next(c.CurrentHeader(), func(*state.StateDB) {})
+	settle(t, p)
+	require.NoError(t, one(p, a.tx(t, c, 0, 6)))
+	c.floor.Store(9)
+	c.next(c.CurrentHeader(), func(*state.StateDB) {})
+	settle(t, p)
+	require.ErrorIs(t, one(p, a.tx(t, c, 1, 8)), errFeeBelowFloor)
+	require.NoError(t, one(p, a.tx(t, c, 1, 9)))
+	require.NoError(t, one(p, a.tx(t, c, 0, 9)), "what lies below the new fee can be replaced")
+}
+
+// A lower gas limit takes the executable transactions that fit no block any more out of the way of others.
+func TestGasLimitFollowsTheHead(t *testing.T) {
+	ss, addrs := senders(t, 1)
+	c := newFakeChain(t, addrs...)
+	a, p := ss[0], open(t, c, nil)
+	large := a.sized(t, c, 0, 1, 10_000)
+	require.NoError(t, one(p, large))
+	c.next(c.CurrentHeader(), func(*state.StateDB) {})
+	low := types.CopyHeader(c.CurrentHeader())
+	low.GasLimit = large.Gas() - 1
+	c.set(low)
+	settle(t, p)
+	require.ErrorIs(t, one(p, a.sized(t, c, 1, 1, 10_000)), gethpool.ErrGasLimit)
+	require.Empty(t, p.Pending())
+}
+
 func TestRefusals(t *testing.T) {
 	ss, addrs := senders(t, 4)
 	c := newFakeChain(t, addrs[0], addrs[1], addrs[3])
-	c.floor = 7
+	c.floor.Store(7)
 	a, b, poor := ss[0], ss[1], ss[2]
 	p := open(t, c, func(cfg *Config, d *Deps) {
 		cfg.AccountQueue = 4

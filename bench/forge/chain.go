@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"math/big"
 	"path/filepath"
 	"time"
@@ -114,6 +116,14 @@ func (f *Chain) Genesis() *genesis.Genesis { return f.gen }
 
 // LIB is the last irreversible block, as the store has it.
 func (f *Chain) LIB() (height uint64, hash common.Hash) { return f.store.LIB() }
+
+// Keys are the only producer's.
+func (f *Chain) Keys() *signer.Local { return f.keys }
+
+// Export writes all final blocks to a file of bornode export's form.
+func (f *Chain) Export(ctx context.Context, w io.Writer) error {
+	return f.store.Export(ctx, w, f.domain.Genesis, 1, math.MaxUint64, nil)
+}
 
 // Next makes the next block of these transactions, and what votes and certificates it brings.
 func (f *Chain) Next(ctx context.Context, txs []*types.Transaction) (*block.Block, error) {

@@ -32,6 +32,6 @@ func root() *cobra.Command {
 		},
 	}
 	cmd.AddCommand(initCommand(), runCommand(), configCommand(), exportCommand(), importCommand(), fsckCommand(),
-		testnetCommand(), simCommand(), benchCommand(), versionCommand())
+		genesisCommand(), testnetCommand(), simCommand(), benchCommand(), versionCommand())
 	return cmd
 }

@@ -109,9 +109,19 @@ func testnetAdd() *cobra.Command {
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "node %d is in sync: %.2f s, %d blocks, %d bytes (%.1f MB/s, %.0f blocks/s), CPU %.2f s here and %.2f s on the servers, sync %s over %s\n",
 			j.Node, j.Seconds, j.Blocks, j.Bytes, j.MBPerSecond, j.BlocksPerSec, j.JoinerCPU, j.ServersCPU, j.Mode, j.Provider)
+		if err != nil || !o.Producer {
+			return err
+		}
+		then := "it is no candidate yet: deposit stake, register its key and vote for it with `borcli producer`"
+		if o.Register {
+			then = "it is a candidate and votes for itself; it takes a seat after the next election if one is free"
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "account %s; %s\n", j.Account, then)
 		return err
 	})
 	cmd.Flags().StringVar(&o.SyncMode, "sync", "certified", "full or certified")
+	cmd.Flags().BoolVar(&o.Producer, "producer", false, "with the keys and the role of a producer")
+	cmd.Flags().BoolVar(&o.Register, "register", false, "and registered: with the minimum stake of a funded account, voting for itself")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

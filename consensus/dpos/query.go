@@ -68,6 +68,16 @@ func (m *Machine) Announces(parent common.Hash) (bool, error) {
 	return m.announces(n.next, n.Height+1), nil
 }
 
+// Elects reports whether the last block of the epoch that a child of this block lies in will carry a schedule: no change
+// of schedule is under way there.
+func (m *Machine) Elects(parent common.Hash) (bool, error) {
+	n, err := m.known(parent)
+	if err != nil {
+		return false, err
+	}
+	return n.next.stage == settled, nil
+}
+
 // Source is source(B): the newest ancestor that the block's own chain proves justified.
 func (m *Machine) Source(hash common.Hash) (block.Point, error) {
 	n, err := m.known(hash)

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"os"
 	"path/filepath"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/bornode/bornode/block"
@@ -154,6 +156,15 @@ func (l *Local) SignSeal(hash common.Hash) ([block.SealLength]byte, error) {
 // SignVote signs the digest of a vote (block.Domain.VoteDigest).
 func (l *Local) SignVote(digest common.Hash) (block.BLSSignature, error) {
 	return block.BLSSignature(l.vote.Sign(digest[:])), nil
+}
+
+// SignTx signs a transaction of the producer's account.
+func (l *Local) SignTx(tx types.TxData, chainID uint64) (*types.Transaction, error) {
+	signed, err := types.SignNewTx(l.seal, types.LatestSignerForChainID(new(big.Int).SetUint64(chainID)), tx)
+	if err != nil {
+		return nil, fmt.Errorf("sign a transaction of account %s: %w", l.account, err)
+	}
+	return signed, nil
 }
 
 // ProvePossession signs the statement that the owner of the account holds the vote key; registration asks for it.

@@ -2,6 +2,7 @@ package signer
 
 import (
 	"crypto/rand"
+	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,17 @@ func TestSealIsTheAccounts(t *testing.T) {
 	by, err := h.Signer()
 	require.NoError(t, err)
 	require.Equal(t, l.Account(), by)
+}
+
+func TestTransactionsAreTheAccounts(t *testing.T) {
+	l := newLocal(t)
+	tx, err := l.SignTx(&types.DynamicFeeTx{ChainID: big.NewInt(7), Nonce: 3, Gas: 21000, To: &common.Address{1}}, 7)
+	require.NoError(t, err)
+	from, err := types.Sender(types.LatestSignerForChainID(big.NewInt(7)), tx)
+	require.NoError(t, err)
+	require.Equal(t, l.Account(), from)
+	_, err = l.SignTx(&types.DynamicFeeTx{ChainID: big.NewInt(8)}, 7)
+	require.ErrorContains(t, err, l.Account().Hex(), "of another chain")
 }
 
 func TestPossession(t *testing.T) {

@@ -50,6 +50,10 @@ contract Members {
     uint256 public constant MAX_NODES = 4096;
     uint256 public constant MAX_LISTED = 65536; // accounts per list
     uint256 public constant MAX_DATA = 8192; // bytes of a proposal
+    uint256 public constant NOTICE = 64; // blocks from the decision of a change to its height
+    uint256 public constant MAX_CHANGES = 1024;
+    uint256 public constant MAX_NAME = 64; // bytes of a change's name
+    uint256 public constant MAX_VALUE = 32; // bytes of a change's value
 
     IProducers internal constant PRODUCERS = IProducers(0x0000000000000000000000000000000000000B01);
 
@@ -229,8 +233,12 @@ contract Members {
     }
 
     function _change(uint64 height, uint8 kind, string memory name, bytes memory value) private {
-        require(height > block.number, "Members: a change takes effect at a later block");
-        require(bytes(name).length > 0, "Members: the change has no name");
+        // Nodes read the list before every block: it is bounded. The notice gives operators whose node lacks an
+        // upgrade the time to see it coming.
+        require(height >= block.number + NOTICE, "Members: a change takes effect 64 blocks after its decision at the earliest");
+        require(bytes(name).length > 0 && bytes(name).length <= MAX_NAME, "Members: a change has a name of 1 to 64 bytes");
+        require(value.length <= MAX_VALUE, "Members: the value of a change has 32 bytes at most");
+        require(_changes.length < MAX_CHANGES, "Members: the list of changes is full");
         _changes.push(Change(height, kind, name, value));
         emit ChangeDecided(height, kind, name, value);
     }

@@ -1,53 +1,12 @@
 #!/bin/sh
 # Foundry's cast against a node: sh cast.sh HTTP WS KEY
 set -u
-if [ $# -ne 3 ]; then
-	echo "usage: sh cast.sh http://host:port ws://host:port 0xPRIVATEKEY" >&2
-	exit 2
-fi
-here=$(CDPATH= cd "$(dirname "$0")" && pwd)
-http=$1 ws=$2 key=$3
-limit=${CLIENT_TIMEOUT_MS:-120000}
-to=0x00000000000000000000000000000000000c11e2
-heads=$(mktemp)
-watcher=
-
-# The program itself: npm has it for x86-64 Linux, elsewhere it is the one on the PATH.
-cast=$(command -v cast)
-for f in "$here"/node_modules/@foundry-rs/cast-*/bin/cast; do [ -x "$f" ] && cast=$f; done
-if [ -z "$cast" ]; then
-	echo "FAILED cast start: cast is not installed; run make deps, or install Foundry on a machine that is not x86-64 Linux"
-	exit 1
-fi
+client=cast
+. "$(dirname "$0")/steps.sh"
+cast=$(program cast) || exit 1
 cast() { "$cast" "$@"; }
-clean() {
-	[ -n "$watcher" ] && kill "$watcher" 2>/dev/null
-	rm -f "$heads"
-}
-trap clean EXIT
-fail() {
-	echo "FAILED cast $1: $2"
-	exit 1
-}
-ok() { echo "ok cast $1: $2"; }
-
-# must STEP COMMAND...: runs it; what it prints is in $out.
-must() {
-	step=$1
-	shift
-	out=$("$@" 2>&1) || fail "$step" "$out"
-}
-field() { printf '%s\n' "$out" | node -e 'let s="";process.stdin.on("data",d=>s+=d).on("end",()=>{const v=JSON.parse(s)[process.argv[1]];console.log(v===undefined?"":v)})' "$1"; }
-# until STEP COMMAND...: repeats it until it succeeds or the time is over.
-until_ok() {
-	step=$1
-	shift
-	end=$(($(date +%s) + limit / 1000))
-	until "$@"; do
-		[ "$(date +%s)" -lt "$end" ] || fail "$step" "nothing after $limit ms"
-		sleep 0.2
-	done
-}
+to=0x00000000000000000000000000000000000c11e2
+heads=$tmp/logs
 
 must connect cast chain-id --rpc-url "$http"
 chain=$out
@@ -81,6 +40,7 @@ ok deploy "$contract"
 
 "$cast" logs --subscribe --address "$contract" --rpc-url "$ws" >"$heads" 2>&1 &
 watcher=$!
+watchers=$watcher
 must "subscribe to logs" cast block-number --rpc-url "$ws"
 ok "subscribe to logs" "over WebSocket"
 
@@ -90,6 +50,7 @@ stored() {
 	[ "$(field status)" = 0x1 ] || fail call "$out"
 	block=$(field blockNumber)
 	blockhash=$(field blockHash)
+	stored=$(field transactionHash)
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		grep -q transactionHash "$heads" && return 0
 		kill -0 "$watcher" 2>/dev/null || fail "subscribe to logs" "$(cat "$heads")"
@@ -103,9 +64,11 @@ must call cast call "$contract" "value()(uint256)" --rpc-url "$http"
 ok call "block $((block))"
 ok "log received" "over WebSocket"
 
-out=$(cast call "$contract" "store(uint256,string)" 13 "" --rpc-url "$http" 2>&1) && fail "revert reasons" "no revert"
-case $out in *"thirteen is refused"*) ;; *) fail "revert reasons" "$out" ;; esac
-ok "revert reasons" "thirteen is refused"
+refused "revert reasons" "thirteen is refused" cast call "$contract" "store(uint256,string)" 13 "" --rpc-url "$http"
+refused "revert reasons" "$(cast abi-encode "f(uint256,uint256)" 2000 1000 | cut -c3-)" cast call "$contract" "store(uint256,string)" 2000 "" --rpc-url "$http"
+must "revert reasons" cast decode-error --sig "TooLarge(uint256,uint256)" "$(printf '%s' "$out" | grep -o '0x[0-9a-f]\{136\}' | head -n 1)"
+equal "revert reasons" 2000,1000 "$(printf '%s' "$out" | paste -s -d,)"
+ok "revert reasons" "words and a custom error"
 
 must logs cast logs --from-block "$((block))" --to-block "$((block))" --address "$contract" "Stored(address,uint256,string)" --rpc-url "$http"
 case $out in *transactionHash*) ;; *) fail logs "$out" ;; esac
@@ -119,5 +82,50 @@ final() {
 	n=$(cast block finalized --field number --rpc-url "$http" 2>/dev/null) || return 1
 	[ "$n" -ge "$((block))" ]
 }
+
+price=$(cast gas-price --rpc-url "$http")
+typed() { # typed TYPE FLAGS...: sends one of a type
+	type=$1
+	shift
+	must "typed transactions" cast send "$to" --value 1 --private-key "$key" --rpc-url "$http" --json "$@"
+	equal "typed transactions" "0x1 $type" "$(field status) $(field type)"
+}
+typed 0x0 --legacy
+typed 0x1 --legacy --access-list "[{\"address\":\"$contract\",\"storageKeys\":[]}]"
+typed 0x2
+# Type 4: a fresh account without money lets the contract's code act for it.
+must "typed transactions" cast wallet new --json
+other=$(printf '%s' "$out" | node -p 'const v=JSON.parse(require("fs").readFileSync(0)); const w=[v.data??v].flat(2)[0]; w.address+" "+w.private_key')
+must "typed transactions" cast wallet sign-auth "$contract" --private-key "${other#* }" --nonce 0 --rpc-url "$http"
+must "typed transactions" cast send "${other% *}" "store(uint256,string)" 5 "by another" --auth "$out" --private-key "$key" --rpc-url "$http" --json
+equal "typed transactions" "0x1 0x4" "$(field status) $(field type)"
+must "typed transactions" cast code "${other% *}" --rpc-url "$http"
+equal "typed transactions" "0xef0100$(printf '%s' "${contract#0x}" | tr A-F a-f)" "$out"
+must "typed transactions" cast call "${other% *}" "value()(uint256)" --rpc-url "$http"
+equal "typed transactions" 5 "$out"
+ok "typed transactions" "0, 1, 2 and 4; gas price $price"
+
+must "access list" cast access-list "$contract" "value()(uint256)" --rpc-url "$http"
+case $out in *"gas used"*) ;; *) fail "access list" "$out" ;; esac
+must proof cast proof "$contract" 0 --rpc-url "$http"
+equal proof 0x2c "$(printf '%s' "$out" | node -p 'JSON.parse(require("fs").readFileSync(0)).storageProof[0].value')"
+must storage cast storage "$contract" 0 --rpc-url "$http"
+equal storage 44 "$((out))"
+ok state "access list, proof, storage"
+
+must trace cast rpc debug_traceTransaction "$stored" '{"tracer":"callTracer"}' --rpc-url "$http"
+equal trace "$(printf '%s' "$contract" | tr A-F a-f)" "$(field to)"
+must trace cast rpc debug_traceTransaction "$stored" '{"tracer":"prestateTracer","tracerConfig":{"diffMode":true}}' --rpc-url "$http"
+case $out in *'"post"'*'"pre"'* | *'"pre"'*'"post"'*) ;; *) fail trace "$out" ;; esac
+must trace cast run "$stored" --rpc-url "$http" --evm-version osaka
+case $out in *"successfully executed"*) ;; *) fail trace "$out" ;; esac
+ok trace "call and prestate tracers, run again"
+
+must pool cast tx-pool status --rpc-url "$http"
+case $out in *pending*) ok pool "answered" ;; *) fail pool "$out" ;; esac
+refused "unknown method" "-32601" cast rpc eth_doesNotExist --rpc-url "$http"
+refused "wrong nonce" "nonce too low" cast send "$to" --value 1 --nonce 0 --private-key "$key" --rpc-url "$http"
+ok refusals "unknown method, nonce too low"
+
 until_ok finalized final
 ok finalized "block $n"

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bornode/bornode/contracts"
+)
+
+// surroundings are what the program gets from its process.
+type surroundings struct {
+	in      io.Reader
+	out     io.Writer
+	errOut  io.Writer
+	environ []string
+	home    string
+	inTTY   bool // standard input is a terminal
+	errTTY  bool // standard error is one
+}
+
+// app is one run of the program. It is used by one goroutine.
+type app struct {
+	surroundings
+	settings
+	root  *cobra.Command
+	flags *pflag.FlagSet // of the command that runs
+
+	nodeClient   *gethrpc.Client
+	walletClient *gethrpc.Client
+	abis         []*abi.ABI // of the contracts at hand, for reasons of reverts
+	stdin        *lineReader
+}
+
+type appKey struct{}
+
+// execute runs one command line and returns the exit code. All output goes to the surroundings.
+func execute(ctx context.Context, args []string, s surroundings) int {
+	a := &app{surroundings: s, stdin: newLineReader(s.in), abis: []*abi.ABI{contracts.ProducersABI(), contracts.MembersABI()}}
+	defer a.close()
+	cmd := root(s.home)
+	a.root = cmd
+	cmd.SetArgs(protectNegative(args))
+	cmd.SetIn(s.in)
+	cmd.SetOut(s.out)
+	cmd.SetErr(s.errOut)
+	err := cmd.ExecuteContext(context.WithValue(ctx, appKey{}, a))
+	if err == nil {
+		return exitOK
+	}
+	e := a.explain(err)
+	e.msg = strings.ReplaceAll(e.msg, negative, "")
+	if a.JSON {
+		_ = writeJSON(s.errOut, map[string]any{"error": e.msg, "exit": e.code})
+	} else {
+		fmt.Fprintln(s.errOut, "borcli:", clean(e.msg))
+	}
+	return e.code
+}
+
+// negative marks arguments such as -5 until the flags are parsed: no flag is a digit.
+const negative = "\x1f"
+
+func protectNegative(args []string) []string {
+	out := make([]string, len(args))
+	for i, x := range args {
+		if out[i] = x; len(x) > 1 && x[0] == '-' && x[1] >= '0' && x[1] <= '9' {
+			out[i] = negative + x
+		}
+	}
+	return out
+}
+
+func root(home string) *cobra.Command {
+	cmd := group("borcli", "Accounts, transactions, contracts and government of a chain", commands()...)
+	cmd.Long = "borcli talks to a node (--node) and, for signatures, to a wallet (--wallet) or a key file (--key).\n\n" +
+		"Every setting is a flag, an environment variable (--chain-id is " + envPrefix + "CHAIN_ID) and a line of\n" +
+		"~/" + configName + " (borcli config prints one).\n\nExit codes:\n"
+	for code, what := range exitCodes {
+		cmd.Long += fmt.Sprintf("  %d  %s\n", code, what)
+	}
+	cmd.Long = strings.TrimRight(cmd.Long, "\n")
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fail(exitUsage, "%v; see %s --help", err, c.CommandPath())
+	})
+	addSettingFlags(cmd.PersistentFlags(), home)
+	_ = cmd.RegisterFlagCompletionFunc("wait", cobra.FixedCompletions([]cobra.Completion{waitNone, waitIncluded, waitFinal}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// option changes a command as it is made.
+type option func(*cobra.Command)
+
+// command is a leaf of the tree. run gets the app with its settings read; what it prints goes through a.show.
+func command(use, short string, run func(ctx context.Context, a *app, args []string) error, options ...option) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, DisableFlagsInUseLine: true}
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		a := c.Context().Value(appKey{}).(*app)
+		if err := a.configure(c); err != nil {
+			return err
+		}
+		for i := range args {
+			args[i] = strings.TrimPrefix(args[i], negative)
+		}
+		return run(c.Context(), a, args)
+	}
+	for _, o := range options {
+		o(cmd)
+	}
+	check := cmd.Args
+	cmd.Args = func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return fail(exitUsage, "%s: %v; use it as: %s", c.CommandPath(), err, c.UseLine())
+		}
+		return nil
+	}
+	return cmd
+}
+
+// group is a command that only has commands below it.
+func group(use, short string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		var known []string
+		for _, x := range c.Commands() {
+			if !x.Hidden {
+				known = append(known, x.Name())
+			}
+		}
+		return fail(exitUsage, "%s has no command %q%s", c.CommandPath(), args[0], didYouMean(args[0], known))
+	}}
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// arguments asks for a number of arguments: exactly least, or up to most (-1: any).
+func arguments(least, most int) option {
+	return func(c *cobra.Command) {
+		c.Args = cobra.RangeArgs(least, most)
+		if most < 0 {
+			c.Args = cobra.MinimumNArgs(least)
+		}
+	}
+}
+
+// long adds a description, example a block of examples (one command a line).
+func long(text string) option { return func(c *cobra.Command) { c.Long = text } }
+
+func example(commandLines ...string) option {
+	return func(c *cobra.Command) { c.Example = "  " + strings.Join(commandLines, "\n  ") }
+}
+
+// flags lets a command add flags of its own.
+func flags(add func(f *pflag.FlagSet)) option { return func(c *cobra.Command) { add(c.Flags()) } }
+
+// configure reads the settings for a command.
+func (a *app) configure(c *cobra.Command) error {
+	a.flags = c.Flags()
+	if j, err := a.flags.GetBool("json"); err == nil {
+		a.JSON = j // an error about the settings is printed as asked
+	}
+	s, err := loadSettings(a.flags, a.environ, a.home)
+	if s != nil {
+		a.settings = *s
+	}
+	return err
+}
+
+func (a *app) close() {
+	for _, c := range []*gethrpc.Client{a.nodeClient, a.walletClient} {
+		if c != nil {
+			c.Close()
+		}
+	}
+}
+
+// rpc is the connection to the node.
+func (a *app) rpc(ctx context.Context) (*gethrpc.Client, error) {
+	if a.nodeClient != nil {
+		return a.nodeClient, nil
+	}
+	c, err := dial(ctx, a.Node)
+	if err != nil {
+		return nil, a.explain(err)
+	}
+	a.nodeClient = c
+	return c, nil
+}
+
+// ask calls a method of the node.
+func (a *app) ask(ctx context.Context, result any, method string, args ...any) error {
+	c, err := a.rpc(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errSlow)
+	defer cancel()
+	if err := c.CallContext(ctx, result, method, args...); err != nil {
+		return a.explain(err)
+	}
+	return nil
+}
+
+// call runs a contract's view method at the newest block. A revert is told with its reason.
+func (a *app) call(ctx context.Context, to common.Address, data []byte) ([]byte, error) {
+	return a.callAt(ctx, common.Address{}, to, data, "latest")
+}
+
+func (a *app) callAt(ctx context.Context, from, to common.Address, data []byte, block string) ([]byte, error) {
+	var out hexutil.Bytes
+	args := map[string]any{"to": to, "input": hexutil.Bytes(data)}
+	if from != (common.Address{}) {
+		args["from"] = from
+	}
+	if err := a.ask(ctx, &out, "eth_call", args, block); err != nil {
+		return nil, err
+	}
+	return out, nil
+}

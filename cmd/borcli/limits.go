@@ -1,0 +1,18 @@
+package main
+
+import "time"
+
+// Bounds of what is read and waited for.
+const (
+	maxConfigBytes   = 1 << 20
+	maxKeyFileBytes  = 64 << 10
+	maxPasswordBytes = 4 << 10
+	maxFileBytes     = 64 << 20  // artefacts, typed data, keystores
+	maxAnswerBytes   = 256 << 20 // one HTTP answer of a node or wallet
+
+	requestTimeout = 60 * time.Second // one request
+	dialTimeout    = 10 * time.Second
+	pollInterval   = 200 * time.Millisecond // between two looks for a receipt or finality
+
+	gasMarginPercent = 20 // added to the node's estimate: the state may change before the transaction runs
+)

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/genesis"
+)
+
+func upgradeCommand() *cobra.Command {
+	var file, name string
+	return group("upgrade", "Upgrades of the chain's rules",
+		command("propose", "Propose an upgrade that the genesis file describes", func(ctx context.Context, a *app, _ []string) error {
+			return a.proposeUpgrade(ctx, file, name)
+		}, sends, flags(func(f *pflag.FlagSet) {
+			f.StringVar(&file, "genesis", "", "the network's genesis file with the upgrade in its list of upgrades")
+			f.StringVar(&name, "name", "", "name of the upgrade; may be left out if the file has only one that is still to come")
+		}), long("Propose an upgrade that the genesis file describes. Give the same file to every operator first: a node without\n"+
+			"the description stops before the upgrade's height and says so."),
+			example("borcli upgrade propose --genesis genesis.json --name osaka-2")),
+		command("list", "List the upgrades that were decided, and those that the node knows", func(ctx context.Context, a *app, _ []string) error {
+			r, err := a.rules(ctx)
+			if err != nil {
+				return err
+			}
+			return a.show(r.upgrades(), func(w io.Writer) { upgradesTable(w, r) })
+		}))
+}
+
+func (a *app) proposeUpgrade(ctx context.Context, file, name string) error {
+	if file == "" {
+		return fail(exitUsage, "name the genesis file that describes the upgrade with --genesis")
+	}
+	gen, err := genesis.Load(file)
+	if err != nil {
+		return fail(exitUsage, "%w", err)
+	}
+	if err := a.sameChain(ctx, gen); err != nil {
+		return err
+	}
+	at, err := a.newest(ctx)
+	if err != nil {
+		return err
+	}
+	u, err := findUpgrade(gen, name, uint64(at.Number))
+	if err != nil {
+		return err
+	}
+	if u.Height <= uint64(at.Number)+contracts.ChangeNotice {
+		return fail(exitUsage, "upgrade %s begins at block %d, which is too near: the chain is at block %d and a change has %d blocks of notice from the last approval on; write a greater height into %s and give it to every operator", u.Name, u.Height, uint64(at.Number), contracts.ChangeNotice, file)
+	}
+	data, err := contracts.UpgradeCall(u.Height, u.Name, u.Digest())
+	if err != nil {
+		return err
+	}
+	return a.propose(ctx, fmt.Sprintf("upgrade %s (%s) from block %d on", u.Name, u.Digest(), u.Height), data)
+}
+
+// findUpgrade finds an upgrade of the file by name, or the only one above a height.
+func findUpgrade(gen *genesis.Genesis, name string, head uint64) (*genesis.Upgrade, error) {
+	var fit []genesis.Upgrade
+	var names []string
+	for _, u := range gen.Upgrades() {
+		names = append(names, u.Name)
+		if u.Name == name || name == "" && u.Height > head {
+			fit = append(fit, u)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return nil, fail(exitUsage, "the genesis file describes no upgrade: add it to its list of upgrades")
+	case len(fit) == 1:
+		return &fit[0], nil
+	case name == "":
+		return nil, fail(exitUsage, "the genesis file describes %d upgrades that are still to come: name one of %v with --name", len(fit), names)
+	case len(fit) > 1:
+		return nil, fail(exitUsage, "the genesis file describes %d upgrades named %s: give them different names", len(fit), name)
+	}
+	return nil, fail(exitUsage, "the genesis file describes no upgrade %q%s", name, didYouMean(name, names))
+}
+
+// sameChain makes sure that a genesis file is that of the node's chain.
+func (a *app) sameChain(ctx context.Context, gen *genesis.Genesis) error {
+	zero, err := gen.Block()
+	if err != nil {
+		return err
+	}
+	hash, err := a.genesisHash(ctx)
+	if err != nil {
+		return err
+	}
+	if hash != zero.Hash() {
+		return fail(exitUsage, "the genesis file makes block 0 %s, the node's is %s: it is the file of another network", zero.Hash(), hash)
+	}
+	return nil
+}
+
+// upgradeList is what is shown of upgrades.
+type upgradeList struct {
+	Applied []chainChange  `json:"applied"`
+	Pending []chainChange  `json:"pending"`
+	Known   []chainUpgrade `json:"known"`
+}
+
+func (r *chainRules) upgrades() upgradeList {
+	only := func(list []chainChange) []chainChange {
+		return slices.DeleteFunc(slices.Clone(list), func(c chainChange) bool { return c.Kind != "upgrade" })
+	}
+	return upgradeList{only(r.Applied), only(r.Pending), r.Known}
+}
+
+func upgradesTable(w io.Writer, r *chainRules) {
+	u := r.upgrades()
+	if len(u.Applied)+len(u.Pending) == 0 {
+		fmt.Fprintln(w, "no upgrade was decided")
+	} else {
+		changesTable(w, r, "upgrade")
+	}
+	if len(u.Known) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\ndescribed in the node's genesis file:")
+	rows := make([][]string, len(u.Known))
+	for i, k := range u.Known {
+		rows[i] = []string{fmt.Sprint(uint64(k.Number)), k.Name, k.Digest.Hex()}
+	}
+	columns(w, []string{"FROM BLOCK", "NAME", "DIGEST"}, rows)
+}

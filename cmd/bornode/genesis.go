@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/node"
+)
+
+func genesisCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "genesis", Short: "Read a genesis file"}
+	cmd.AddCommand(upgradesCommand())
+	return cmd
+}
+
+func upgradesCommand() *cobra.Command {
+	var path string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "upgrades",
+		Short: "Print the upgrades that a genesis file describes, with the digests to vote for",
+		Long: "Print name, height and digest of each upgrade that a genesis file describes. The description alone has no\n" +
+			"effect: an upgrade is in force from its height on if the producers voted for its digest before.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			gen, err := genesis.Load(path)
+			if err != nil {
+				return err
+			}
+			type row struct {
+				Name   string `json:"name"`
+				Height uint64 `json:"height"`
+				Digest string `json:"digest"`
+			}
+			rows := []row{}
+			for _, u := range gen.Upgrades() {
+				rows = append(rows, row{u.Name, u.Height, u.Digest().Hex()})
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), rows)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "name\theight\tdigest")
+			for _, r := range rows {
+				fmt.Fprintf(w, "%s\t%d\t%s\n", r.Name, r.Height, r.Digest)
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().StringVar(&path, "genesis", node.GenesisFile, "the genesis file")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}

@@ -1,0 +1,192 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
+)
+
+// DutiesFile holds evidence that waits, in the node's folder.
+const DutiesFile = "evidence.rlp"
+
+// take makes a proof of a fault.
+func (d *duties) take(f *fault) {
+	if d.docket.has(uint8(f.Kind), f.Guilty) {
+		return
+	}
+	calls, err := f.calls(d.domain, d.keysOf(f.Guilty))
+	if err != nil {
+		d.m.evidence.WithLabelValues("dropped").Inc()
+		d.log.Warn("evidence is not submitted", zap.Stringer("producer", f.Guilty), zap.Uint64("slot", f.Slot), zap.Error(err))
+		return
+	}
+	p := &proof{Kind: uint8(f.Kind), Guilty: f.Guilty, Slot: f.Slot, Calls: calls, since: d.chain.CurrentHeader().Number.Uint64()}
+	if !d.docket.add(p) {
+		d.m.evidence.WithLabelValues("dropped").Inc()
+		return
+	}
+	d.m.evidence.WithLabelValues("found").Inc()
+	d.m.waiting.Set(float64(len(d.docket.proofs)))
+	d.save()
+}
+
+// keysOf are the vote keys of an account: the one that its seat has, and the one it registered last.
+func (d *duties) keysOf(a common.Address) (keys []block.BLSKey) {
+	if s, err := d.consensus.Schedule(); err == nil {
+		if i := s.Index(a); i >= 0 {
+			keys = append(keys, s[i].Key)
+		}
+	}
+	if _, key, err := d.chain.Candidate(d.chain.CurrentHeader(), a); err == nil && len(key) == len(block.BLSKey{}) {
+		keys = append(keys, block.BLSKey(key))
+	}
+	return keys
+}
+
+// prosecute submits what is our turn to submit.
+func (d *duties) prosecute(ctx context.Context, h *types.Header) {
+	if len(d.docket.proofs) == 0 {
+		return
+	}
+	seats, err := d.consensus.Schedule()
+	if err != nil {
+		return // the driver ends
+	}
+	before := len(d.docket.proofs)
+	for _, p := range append([]*proof(nil), d.docket.proofs...) {
+		guilty, _, err := d.chain.Candidate(h, p.Guilty)
+		switch {
+		case err != nil:
+			d.log.Warn("evidence waits: the accused is not readable", zap.Stringer("producer", p.Guilty), zap.Error(err))
+		case guilty.Guilty:
+			d.convicted(p)
+		case h.Number.Uint64() >= p.since+rankBlocks*rank(seats, d.self, p.Slot):
+			p.told = false // the block that found it guilty may be on a branch that lost
+			d.submit(ctx, h, p)
+		}
+	}
+	if len(d.docket.proofs) != before {
+		d.save()
+	}
+}
+
+// convicted ends a proof when the verdict is final: the block with it may still be on a branch that loses.
+func (d *duties) convicted(p *proof) {
+	if !p.told {
+		p.told, p.flight = true, nil
+		d.log.Warn("producer was slashed: it proved guilty of breaking a rule of consensus", zap.Stringer("producer", p.Guilty), zap.Uint64("slot", p.Slot))
+	}
+	if final, _, err := d.chain.Candidate(d.chain.FinalHeader(), p.Guilty); err == nil && final.Guilty {
+		d.m.evidence.WithLabelValues("final").Inc()
+		d.docket.remove(p)
+	}
+}
+
+// submit sends the next transaction of a proof, once the one before is in a block.
+func (d *duties) submit(ctx context.Context, h *types.Header, p *proof) {
+	height, last := h.Number.Uint64(), len(p.Calls)-1
+	var old *flight
+	if p.flight != nil {
+		switch d.follow(p.flight, h) {
+		case flying:
+			return
+		case landed:
+			if p.next == last { // the state at hand is older than the block with it
+				return
+			}
+			p.next++
+		case failed:
+			d.drop(p, "the contract refused it in a block: "+p.flight.tx.Hash().Hex())
+			return
+		case lost:
+			if p.tries++; p.tries >= maxProofTries {
+				d.drop(p, "its transactions got lost too often")
+				return
+			}
+		case outbid:
+			old = p.flight
+		}
+		p.flight = nil
+	}
+	if height < p.rest {
+		return
+	}
+	if p.next < last {
+		if _, refusal, err := d.chain.Try(ctx, h, d.self, p.Calls[last]); err == nil && refusal == "" {
+			p.next = last // others proved the path before us
+		}
+	}
+	_, refusal, err := d.chain.Try(ctx, h, d.self, p.Calls[p.next])
+	if err == nil && refusal != "" {
+		d.drop(p, refusal)
+		return
+	}
+	if p.flight, _ = d.send(ctx, h, "evidence", p.Calls[p.next], old); p.flight == nil {
+		p.rest = height + retryBlocks
+	}
+}
+
+// drop gives a proof up.
+func (d *duties) drop(p *proof, why string) {
+	d.m.evidence.WithLabelValues("refused").Inc()
+	d.log.Warn("evidence is given up", zap.Stringer("producer", p.Guilty), zap.Uint64("slot", p.Slot), zap.String("reason", why))
+	d.docket.remove(p)
+}
+
+// load reads the evidence that waited when the node stopped.
+func (d *duties) load() {
+	d.docket = new(docket)
+	b, err := os.ReadFile(d.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var kept *docket
+	if err == nil {
+		kept, err = decodeDocket(b, d.chain.CurrentHeader().Number.Uint64())
+	}
+	if err != nil {
+		d.log.Warn("evidence of the last run is not readable and forgotten", zap.String("file", d.file), zap.Error(err))
+		return
+	}
+	d.docket = kept
+}
+
+// save keeps what waits over a restart. A failure costs no more than that.
+func (d *duties) save() {
+	if err := d.write(); err != nil {
+		d.log.Warn("evidence is not kept over a restart", zap.String("file", d.file), zap.Error(err))
+	}
+}
+
+func (d *duties) write() error {
+	if len(d.docket.proofs) == 0 {
+		if err := os.Remove(d.file); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	b, err := d.docket.encode()
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(d.file), filepath.Base(d.file)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), d.file)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}

@@ -1,0 +1,527 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/event"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/config"
+	"github.com/bornode/bornode/consensus/dpos"
+	"github.com/bornode/bornode/consensus/signer"
+	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/txpool"
+)
+
+const testEpoch = 20
+
+// stage is a chain, a pool and a schedule that a test moves by hand. Only the test and, while the test waits, the
+// goroutine of duties use it.
+type stage struct {
+	t      *testing.T
+	d      *duties
+	logs   *observer.ObservedLogs
+	feed   event.FeedOf[chain.HeadEvent]
+	height uint64
+	final  uint64
+	people map[common.Address]contracts.Candidate
+	seats  block.Schedule
+	elects bool
+	synced bool
+
+	refuse  func(data []byte) string
+	poolErr error
+	fee     int64                    // base fee
+	lossy   bool                     // the pool forgets what it takes
+	pool    []*types.Transaction     // waiting
+	blocks  map[common.Hash]bool     // included, and with what outcome
+	offered map[common.Hash]int      // to peers, beside the pool's own gossip
+	include func(*types.Transaction) // what a block does with a transaction; nil: none is included
+	sent    []*types.Transaction
+}
+
+func (s *stage) CurrentHeader() *types.Header {
+	return &types.Header{Number: new(big.Int).SetUint64(s.height), Time: s.height}
+}
+func (s *stage) FinalHeader() *types.Header {
+	return &types.Header{Number: new(big.Int).SetUint64(s.final), Extra: []byte("final")}
+}
+func (s *stage) SubscribeHead(ch chan<- chain.HeadEvent) event.Subscription {
+	return s.feed.Subscribe(ch)
+}
+func (s *stage) Candidate(h *types.Header, a common.Address) (contracts.Candidate, []byte, error) {
+	c, ok := s.people[a]
+	if !ok {
+		c.Votes = new(big.Int)
+	}
+	if len(h.Extra) > 0 && s.final < s.height {
+		c.Guilty = false // LIB is behind
+	}
+	return c, nil, nil
+}
+func (s *stage) Try(_ context.Context, _ *types.Header, _ common.Address, data []byte) (uint64, string, error) {
+	if s.refuse != nil {
+		return 50_000, s.refuse(data), nil
+	}
+	return 50_000, "", nil
+}
+func (s *stage) Outcome(tx common.Hash) (included, ok bool) {
+	ok, included = s.blocks[tx]
+	return included, ok
+}
+func (s *stage) BaseFee(*types.Header) *big.Int    { return big.NewInt(s.fee) }
+func (s *stage) Schedule() (block.Schedule, error) { return s.seats, nil }
+func (s *stage) Elects() (bool, error)             { return s.elects, nil }
+func (s *stage) Nonce(common.Address) uint64       { return uint64(len(s.sent)) }
+func (s *stage) Has(h common.Hash) bool {
+	return slices.ContainsFunc(s.pool, func(tx *types.Transaction) bool { return tx.Hash() == h })
+}
+func (s *stage) Add(txs []*types.Transaction, _ bool) []error {
+	if s.poolErr != nil {
+		return []error{s.poolErr}
+	}
+	s.sent = append(s.sent, txs...)
+	if !s.lossy {
+		s.pool = append(s.pool, txs...)
+	}
+	return []error{nil}
+}
+
+// block makes the next block, with all that waits in the pool, and lets duties see it.
+func (s *stage) block() {
+	s.height++
+	if s.include != nil {
+		for _, tx := range s.pool {
+			s.include(tx)
+			if _, ok := s.blocks[tx.Hash()]; !ok {
+				s.blocks[tx.Hash()] = true
+			}
+		}
+		s.pool = nil
+	}
+	s.feed.Send(chain.HeadEvent{})
+	synctest.Wait()
+}
+
+func (s *stage) blocksN(n int) {
+	for range n {
+		s.block()
+	}
+}
+
+// to makes blocks up to a height.
+func (s *stage) to(height uint64) {
+	for s.height < height {
+		s.block()
+	}
+}
+
+func fit() contracts.Candidate {
+	return contracts.Candidate{Key: 1, Place: 1, Votes: big.NewInt(5)}
+}
+
+// newStage has a schedule of four others. The producer is a candidate without a seat.
+func newStage(t *testing.T, change func(*stage, *dutyDeps)) *stage {
+	t.Helper()
+	key, err := signer.Generate(rand.Reader)
+	require.NoError(t, err)
+	core, logs := observer.New(zap.InfoLevel)
+	s := &stage{t: t, fee: 7, logs: logs, elects: true, synced: true, people: make(map[common.Address]contracts.Candidate),
+		blocks: make(map[common.Hash]bool), offered: make(map[common.Hash]int)}
+	for i := range 4 {
+		s.seats = append(s.seats, block.Producer{Account: common.Address{byte(i + 1)}})
+	}
+	deps := dutyDeps{
+		cfg: config.Duties{Enabled: true}, self: key.Account(), params: block.Parameters{ChainID: 7, EpochBlocks: testEpoch},
+		chain: s, pool: s, consensus: s, signer: key, synced: func() bool { return s.synced },
+		offer: func(txs types.Transactions) {
+			for _, tx := range txs {
+				s.offered[tx.Hash()]++
+			}
+		},
+		file: filepath.Join(t.TempDir(), DutiesFile), log: zap.New(core),
+	}
+	s.people[deps.self] = fit()
+	if change != nil {
+		change(s, &deps)
+	}
+	s.d, err = newDuties(deps)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.d.run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	synctest.Wait()
+	return s
+}
+
+// me changes how the producer's account stands.
+func (s *stage) me(change func(*contracts.Candidate)) {
+	c := s.people[s.d.self]
+	change(&c)
+	s.people[s.d.self] = c
+}
+
+// reports makes blocks execute reports.
+func (s *stage) reports() {
+	s.include = func(*types.Transaction) {
+		s.me(func(c *contracts.Candidate) { c.Reported = (s.height-1)/testEpoch + 1 })
+	}
+}
+
+func TestStandbyReportsOnceAnEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.reports()
+		s.block()
+		require.Len(t, s.sent, 1, "at the first block of the epoch")
+		tx := s.sent[0]
+		require.Equal(t, contracts.ProducersAddress, *tx.To())
+		require.Equal(t, contracts.ReportStandbyCall(), tx.Data())
+		require.Equal(t, big.NewInt(14), tx.GasFeeCap(), "the fee may double")
+		require.Zero(t, tx.GasTipCap().Sign())
+		from, err := types.Sender(types.LatestSignerForChainID(big.NewInt(7)), tx)
+		require.NoError(t, err)
+		require.Equal(t, s.d.self, from)
+		s.to(3*testEpoch - 1)
+		require.Len(t, s.sent, 3, "one in each epoch")
+	})
+}
+
+func TestReportsThatGetLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.lossy = true
+		s.block()
+		require.Len(t, s.sent, 1)
+		s.lossy = false
+		s.block()
+		require.Len(t, s.sent, 2, "neither in a block nor in the pool: sent again")
+		s.blocksN(offerBlocks + 1)
+		require.Len(t, s.sent, 2, "it waits in the pool")
+		require.Equal(t, 1, s.offered[s.sent[1].Hash()], "and the peers hear of it again")
+		s.reports()
+		s.blocksN(3)
+		require.Len(t, s.sent, 2)
+	})
+}
+
+// A fee that rises above what a waiting transaction pays has it replaced.
+func TestFeesThatRise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.block()
+		s.fee = 14
+		s.block()
+		require.Len(t, s.sent, 1, "it pays enough still")
+		s.fee = 15
+		s.blocksN(2)
+		require.Len(t, s.sent, 2)
+		require.Equal(t, s.sent[0].Nonce(), s.sent[1].Nonce())
+		require.Equal(t, big.NewInt(30), s.sent[1].GasFeeCap())
+		require.Positive(t, s.sent[1].GasTipCap().Cmp(s.sent[0].GasTipCap()))
+	})
+}
+
+func TestNoReportWithoutUse(t *testing.T) {
+	for name, change := range map[string]func(*stage){
+		"syncing":      func(s *stage) { s.synced = false },
+		"no election":  func(s *stage) { s.elects = false },
+		"seated":       func(s *stage) { s.me(func(c *contracts.Candidate) { c.Seated = 1 }) },
+		"in jail":      func(s *stage) { s.me(func(c *contracts.Candidate) { c.JailedUntil = 1 << 40 }) },
+		"guilty":       func(s *stage) { s.me(func(c *contracts.Candidate) { c.Guilty = true }) },
+		"resigned":     func(s *stage) { s.me(func(c *contracts.Candidate) { c.Resigned = true }) },
+		"no votes":     func(s *stage) { s.me(func(c *contracts.Candidate) { c.Votes = new(big.Int) }) },
+		"no candidate": func(s *stage) { delete(s.people, s.d.self) },
+		"switched off": func(s *stage) { s.d.cfg.Enabled = false },
+		"no signer":    func(s *stage) { s.d.signer = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, nil)
+				change(s)
+				s.to(2 * testEpoch)
+				require.Empty(t, s.sent)
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.refuse = func([]byte) string { return "Producers: no node of the caller has the producer role" }
+		s.to(2*testEpoch - 1)
+		require.Empty(t, s.sent)
+		n := s.logs.FilterMessage("not sent: the contract would refuse it").Len()
+		require.Equal(t, 2, n, "said once an epoch")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.poolErr = txpool.ErrInsufficient
+		s.to(testEpoch - 1)
+		require.Equal(t, 1, s.logs.FilterMessageSnippet("send it money").Len())
+		s.poolErr = nil
+		s.to(2*testEpoch - 1)
+		require.Len(t, s.sent, 1)
+	})
+}
+
+// twins is evidence of two seals whose blocks the chain knows.
+func twins(t *testing.T, guilty common.Address, slot uint64) (dpos.Evidence, func(common.Hash) *block.SealedHeader) {
+	t.Helper()
+	known := make(map[common.Hash]*block.SealedHeader)
+	e := dpos.Evidence{Kind: dpos.DoubleSeal, Guilty: guilty, Slot: slot}
+	for i := range 2 {
+		r := &block.Record{Version: block.RecordVersion, Slot: slot}
+		h := &block.SealedHeader{Header: &types.Header{Number: big.NewInt(9), Difficulty: new(big.Int), GasUsed: uint64(i), Extra: r.Hash().Bytes()}, Record: r}
+		known[h.Hash()] = h
+		e.Headers[i].Hash = h.Hash()
+	}
+	return e, func(h common.Hash) *block.SealedHeader { return known[h] }
+}
+
+func TestEvidenceIsSubmittedByRank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guilty := common.Address{2}
+		s := newStage(t, func(s *stage, d *dutyDeps) {
+			s.seats[3].Account = d.self
+			me := fit()
+			me.Seated = 1
+			s.people[d.self] = me
+			s.people[guilty] = fit()
+		})
+		s.to(5)
+		e, sealed := twins(t, guilty, 4*7+2) // the third seat goes first, this one second
+		s.d.accuse(e, sealed)
+		synctest.Wait()
+		s.to(5 + rankBlocks - 1)
+		require.Empty(t, s.sent, "it is another's turn")
+		s.block()
+		require.Len(t, s.sent, 1)
+		s.blocksN(3)
+		require.Len(t, s.sent, 1, "one is on its way")
+		s.include = func(*types.Transaction) {
+			c := s.people[guilty]
+			c.Guilty = true
+			s.people[guilty] = c
+		}
+		s.blocksN(4)
+		require.Len(t, s.d.docket.proofs, 1, "kept until the verdict is final")
+		require.FileExists(t, s.d.file)
+		s.final = s.height + 1
+		s.block()
+		require.Empty(t, s.d.docket.proofs)
+		require.NoFileExists(t, s.d.file)
+		require.Len(t, s.sent, 1)
+		s.d.accuse(e, sealed)
+		synctest.Wait()
+		s.final = 1 << 40
+		s.blocksN(20)
+		require.Len(t, s.sent, 1, "who was slashed before is left alone")
+	})
+}
+
+func TestEvidenceThatFails(t *testing.T) {
+	guilty := common.Address{2}
+	start := func(t *testing.T, change func(*stage, *dutyDeps)) *stage {
+		s := newStage(t, func(s *stage, d *dutyDeps) {
+			s.seats[0].Account = d.self
+			me := fit()
+			me.Seated = 1
+			s.people[d.self], s.people[guilty] = me, fit()
+			if change != nil {
+				change(s, d)
+			}
+		})
+		e, sealed := twins(t, guilty, 8)
+		s.d.accuse(e, sealed)
+		synctest.Wait()
+		return s
+	}
+	t.Run("refused before it is sent", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, func(s *stage, _ *dutyDeps) {
+				s.refuse = func([]byte) string { return "Producers: the evidence is too old" }
+			})
+			s.blocksN(3)
+			require.Empty(t, s.sent)
+			require.Empty(t, s.d.docket.proofs)
+			require.Equal(t, 1, s.logs.FilterMessage("evidence is given up").Len())
+		})
+	})
+	t.Run("refused in a block", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, nil)
+			s.include = func(tx *types.Transaction) { s.blocks[tx.Hash()] = false }
+			s.blocksN(5)
+			require.Len(t, s.sent, 1)
+			require.Empty(t, s.d.docket.proofs)
+		})
+	})
+	t.Run("always lost", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, func(s *stage, _ *dutyDeps) { s.lossy = true })
+			s.blocksN(3 * maxProofTries)
+			require.Len(t, s.sent, maxProofTries)
+			require.Empty(t, s.d.docket.proofs)
+		})
+	})
+	t.Run("kept over a restart", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, func(s *stage, _ *dutyDeps) { s.poolErr = errors.New("no") })
+			s.blocksN(3)
+			require.Empty(t, s.sent)
+			again := newStage(t, func(n *stage, d *dutyDeps) {
+				n.seats, n.people = s.seats, s.people
+				n.seats[0].Account, n.people[d.self] = d.self, s.people[s.d.self]
+				d.file = s.d.file
+			})
+			require.Len(t, again.d.docket.proofs, 1)
+			again.block()
+			require.Len(t, again.sent, 1)
+			require.NoError(t, os.WriteFile(s.d.file, []byte("broken"), 0o600))
+			broken := newStage(t, func(_ *stage, d *dutyDeps) { d.file = s.d.file })
+			require.Empty(t, broken.d.docket.proofs)
+			require.Equal(t, 1, broken.logs.FilterMessageSnippet("not readable").Len())
+		})
+	})
+	t.Run("its own", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, nil)
+			e, sealed := twins(t, s.d.self, 8)
+			s.d.accuse(e, sealed)
+			e, _ = twins(t, common.Address{3}, 8)
+			s.d.accuse(e, func(common.Hash) *block.SealedHeader { return nil })
+			synctest.Wait()
+			require.Len(t, s.d.docket.proofs, 1)
+			require.Equal(t, 1, s.logs.FilterMessage("evidence is not submitted").Len())
+		})
+	})
+}
+
+// A proof of many transactions goes one by one; parts that others proved are left out.
+func TestEvidenceInParts(t *testing.T) {
+	guilty := common.Address{2}
+	for _, proven := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, func(s *stage, d *dutyDeps) {
+				s.seats[0].Account = d.self
+				me := fit()
+				me.Seated = 1
+				s.people[d.self], s.people[guilty] = me, fit()
+			})
+			done := 0
+			s.refuse = func(data []byte) string {
+				if data[0] == 3 && done < 2 && !proven {
+					return "Producers: the headers do not lead down from D"
+				}
+				return ""
+			}
+			s.include = func(tx *types.Transaction) {
+				if done++; tx.Data()[0] == 3 {
+					c := s.people[guilty]
+					c.Guilty = true
+					s.people[guilty] = c
+				}
+			}
+			require.True(t, s.d.docket.add(&proof{Kind: uint8(dpos.CrossVote), Guilty: guilty, Slot: 8, Calls: [][]byte{{1}, {2}, {3}}}))
+			s.blocksN(12)
+			var order []byte
+			for _, tx := range s.sent {
+				order = append(order, tx.Data()[0])
+			}
+			if proven {
+				require.Equal(t, []byte{3}, order)
+			} else {
+				require.Equal(t, []byte{1, 2, 3}, order)
+			}
+		})
+	}
+}
+
+func TestJailIsTold(t *testing.T) {
+	for _, self := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, func(_ *stage, d *dutyDeps) { d.cfg.Unjail = self })
+			s.me(func(c *contracts.Candidate) { c.Seated = 1 })
+			s.block()
+			s.me(func(c *contracts.Candidate) { c.Seated, c.JailedUntil = 0, 10 })
+			s.blocksN(3)
+			require.Equal(t, 1, s.logs.FilterMessageSnippet("is in jail").Len())
+			require.Equal(t, 1, s.logs.FilterMessageSnippet("has no seat").Len())
+			require.Empty(t, s.sent)
+			s.lossy = self // the first try gets lost
+			s.to(11)
+			s.lossy = false
+			s.include = func(*types.Transaction) { s.me(func(c *contracts.Candidate) { c.JailedUntil = 0 }) }
+			s.to(15)
+			if !self {
+				require.Equal(t, 1, s.logs.FilterMessageSnippet("may leave jail now").Len())
+				require.Empty(t, s.sent)
+				return
+			}
+			require.Equal(t, contracts.UnjailCall(), s.sent[0].Data())
+			require.Equal(t, 1, s.logs.FilterMessageSnippet("out of jail").FilterLevelExact(zap.InfoLevel).FilterMessage("this producer is out of jail").Len())
+		})
+	}
+}
+
+func TestDocketIsBounded(t *testing.T) {
+	d := new(docket)
+	require.False(t, d.add(&proof{Kind: 1}), "no calls")
+	for i := range 2 * maxProofs {
+		d.add(&proof{Kind: 1, Guilty: common.Address{byte(i)}, Calls: [][]byte{{1}}})
+	}
+	require.Len(t, d.proofs, maxProofs)
+	d = new(docket)
+	for i := range 3 {
+		d.add(&proof{Kind: 1, Guilty: common.Address{byte(i)}, Calls: [][]byte{make([]byte, maxProofBytes/2)}})
+	}
+	require.Len(t, d.proofs, 2)
+}
+
+func TestRank(t *testing.T) {
+	s := block.Schedule{{Account: common.Address{1}}, {Account: common.Address{2}}, {Account: common.Address{3}}}
+	for slot := range uint64(7) {
+		seen := make(map[uint64]bool)
+		for _, p := range s {
+			seen[rank(s, p.Account, slot)] = true
+		}
+		require.Equal(t, map[uint64]bool{0: true, 1: true, 2: true}, seen, "each has its own")
+		require.Zero(t, rank(s, s[slot%3].Account, slot))
+		require.EqualValues(t, 3, rank(s, common.Address{9}, slot), "who has no seat comes last")
+	}
+}
+
+func FuzzDecodeDocket(f *testing.F) {
+	d := new(docket)
+	d.add(&proof{Kind: 1, Guilty: common.Address{1}, Slot: 3, Calls: [][]byte{{1, 2}, {3}}})
+	b, err := d.encode()
+	require.NoError(f, err)
+	f.Add(b)
+	f.Add([]byte{0xc0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := decodeDocket(b, 5)
+		if err != nil {
+			return
+		}
+		require.LessOrEqual(t, len(d.proofs), maxProofs)
+		again, err := d.encode()
+		require.NoError(t, err)
+		same, err := decodeDocket(again, 5)
+		require.NoError(t, err)
+		require.Len(t, same.proofs, len(d.proofs))
+	})
+}

@@ -1,0 +1,63 @@
+package rpc
+
+import (
+	"maps"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/forkid"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/params"
+)
+
+// configJSON is the answer of eth_config (EIP-7910). The time and the blob schedule are numbers there, not hex.
+type configJSON struct {
+	Current *forkJSON `json:"current"`
+	Next    *forkJSON `json:"next"`
+	Last    *forkJSON `json:"last"`
+}
+
+type forkJSON struct {
+	ActivationTime  uint64                    `json:"activationTime"`
+	BlobSchedule    *params.BlobConfig        `json:"blobSchedule"`
+	ChainID         *hexutil.Big              `json:"chainId"`
+	ForkID          hexutil.Bytes             `json:"forkId"`
+	Precompiles     map[string]common.Address `json:"precompiles"`
+	SystemContracts map[string]common.Address `json:"systemContracts"`
+}
+
+// Config shows the rules that hold now, those of the next fork that has a time, and those of the last one.
+func (a *ethAPI) Config() *configJSON {
+	cfg := a.back.Chain.Config()
+	genesis := a.back.Chain.HeaderByNumber(0)
+	last := cfg.LatestFork(^uint64(0))
+	now := cfg.LatestFork(a.back.Chain.CurrentHeader().Time)
+	out := &configJSON{Current: forkAt(cfg, genesis, cfg.Timestamp(now))}
+	for f := now + 1; f <= last && out.Next == nil; f++ {
+		out.Next = forkAt(cfg, genesis, cfg.Timestamp(f))
+	}
+	if out.Next != nil {
+		out.Last = forkAt(cfg, genesis, cfg.Timestamp(last))
+	}
+	return out
+}
+
+func forkAt(cfg *params.ChainConfig, genesis *types.Header, at *uint64) *forkJSON {
+	if at == nil {
+		return nil
+	}
+	id := forkid.NewID(cfg, types.NewBlockWithHeader(genesis), ^uint64(0), *at).Hash
+	f := &forkJSON{
+		ActivationTime: *at, BlobSchedule: cfg.BlobConfig(cfg.LatestFork(*at)), ChainID: (*hexutil.Big)(cfg.ChainID),
+		ForkID: id[:], Precompiles: make(map[string]common.Address), SystemContracts: cfg.ActiveSystemContracts(*at),
+	}
+	if *at <= genesis.Time {
+		f.ActivationTime = 0
+	}
+	for addr, p := range vm.ActivePrecompiledContracts(cfg.Rules(cfg.LondonBlock, true, *at)) {
+		f.Precompiles[p.Name()] = addr
+	}
+	maps.DeleteFunc(f.SystemContracts, func(_ string, addr common.Address) bool { return addr == common.Address{} }) // no deposits here
+	return f
+}

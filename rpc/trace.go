@@ -1,0 +1,265 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core"
+	"github.com/ethereum/go-ethereum/core/state"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/core/vm"
+	"github.com/ethereum/go-ethereum/eth/tracers"
+	"github.com/ethereum/go-ethereum/eth/tracers/logger"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
+)
+
+// traceConfig says how to trace: with a named tracer, or opcode by opcode.
+type traceConfig struct {
+	*logger.Config                 // of the opcode logger
+	Tracer         *string         `json:"tracer"`
+	Timeout        *string         `json:"timeout"` // per transaction, as 10s
+	TracerConfig   json.RawMessage `json:"tracerConfig"`
+}
+
+type traceCallConfig struct {
+	traceConfig
+	StateOverrides *stateOverride `json:"stateOverrides"`
+	BlockOverrides *blockOverride `json:"blockOverrides"`
+	TxIndex        *hexutil.Uint  `json:"txIndex"`
+}
+
+// trace is one request of the namespace debug. It belongs to its request's goroutine.
+type trace struct {
+	*service
+	ctx     context.Context //nolint:containedctx // of one request
+	cfg     *traceConfig
+	timeout time.Duration // of one transaction
+	budget  *traceBudget
+	end     func()
+}
+
+// newTrace waits for one of the places for traces; end gives it back.
+func (s *service) newTrace(ctx context.Context, cfg *traceConfig) (*trace, error) {
+	if cfg == nil {
+		cfg = new(traceConfig)
+	}
+	if cfg.Config != nil && cfg.Config.Overrides != nil {
+		return nil, invalidParams("overrides of the chain's rules are not offered; stateOverrides and blockOverrides are, for debug_traceCall")
+	}
+	t := &trace{service: s, cfg: cfg, timeout: s.cfg.CallTimeout, budget: &traceBudget{left: maxTraceBytes}}
+	if cfg.Timeout != nil {
+		d, err := time.ParseDuration(*cfg.Timeout)
+		if err != nil || d <= 0 {
+			return nil, invalidParams("timeout %.40q is no time; write it as 10s", *cfg.Timeout)
+		}
+		t.timeout = min(d, maxTraceTime)
+	}
+	var err error
+	if t.budget.copies, err = copiesKept(cfg); err != nil {
+		return nil, err
+	}
+	wait, stop := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer stop()
+	release, err := s.enter(wait, s.traces)
+	if err != nil {
+		return nil, limitExceeded("the node makes %d traces of this address already, or %d of all; try again", s.traces.perHost, s.traces.places)
+	}
+	var cancel context.CancelFunc
+	t.ctx, cancel = context.WithTimeout(ctx, maxTraceTime)
+	t.end = func() { cancel(); release() }
+	return t, nil
+}
+
+// block is the state below a block's first transaction, and what its transactions see of the block.
+func (t *trace) block(b *types.Block) (*state.StateDB, vm.BlockContext, error) {
+	parent := t.back.Chain.HeaderByHash(b.ParentHash())
+	if parent == nil {
+		return nil, vm.BlockContext{}, fmt.Errorf("parent of block %d not found: this node has no block %s", b.NumberU64(), b.ParentHash())
+	}
+	db, err := t.back.Chain.StateAt(parent)
+	if err != nil {
+		return nil, vm.BlockContext{}, fmt.Errorf("state below block %d is not available: %w", b.NumberU64(), err)
+	}
+	if err := t.back.Chain.PrepareState(db, parent, b.NumberU64()); err != nil {
+		return nil, vm.BlockContext{}, err
+	}
+	h := b.Header()
+	bc, cfg := t.blockContext(h, nil), t.back.Chain.Config()
+	evm := vm.NewEVM(bc, db, cfg, vm.Config{})
+	defer evm.Release()
+	core.PreExecution(t.ctx, h.ParentBeaconRoot, parent, cfg, evm, h.Number, h.Time)
+	return db, bc, nil
+}
+
+// upTo is the state before the transaction at an index of a block.
+func (t *trace) upTo(b *types.Block, index int) (*state.StateDB, vm.BlockContext, error) {
+	db, bc, err := t.block(b)
+	if err != nil {
+		return nil, bc, err
+	}
+	evm := vm.NewEVM(bc, db, t.back.Chain.Config(), vm.Config{})
+	defer evm.Release()
+	stop := context.AfterFunc(t.ctx, evm.Cancel)
+	defer stop()
+	gas := core.NewGasPool(b.GasLimit())
+	for i, tx := range b.Transactions()[:index] {
+		msg, err := core.TransactionToMessage(tx, t.signer, b.BaseFee())
+		if err != nil {
+			return nil, bc, err
+		}
+		db.SetTxContext(tx.Hash(), i, 0)
+		if _, err := core.ApplyMessage(evm, msg, gas); err != nil {
+			return nil, bc, fmt.Errorf("transaction %d of block %d: %w", i, b.NumberU64(), err)
+		}
+		if t.ctx.Err() != nil {
+			return nil, bc, errTraceTime
+		}
+		db.Finalise(evm.GetRules())
+	}
+	return db, bc, db.Error()
+}
+
+// one traces the transaction at an index of a block.
+func (t *trace) one(b *types.Block, index int) (json.RawMessage, error) {
+	db, bc, err := t.upTo(b, index)
+	if err != nil {
+		return nil, err
+	}
+	return t.transaction(b, index, db, bc)
+}
+
+// all traces the transactions of a block.
+func (t *trace) all(b *types.Block) ([]tracedJSON, error) {
+	db, bc, err := t.block(b)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]tracedJSON, len(b.Transactions()))
+	for i, tx := range b.Transactions() {
+		res, err := t.transaction(b, i, db, bc)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = tracedJSON{tx.Hash(), res}
+	}
+	return out, nil
+}
+
+func (t *trace) transaction(b *types.Block, index int, db *state.StateDB, bc vm.BlockContext) (json.RawMessage, error) {
+	tx := b.Transactions()[index]
+	msg, err := core.TransactionToMessage(tx, t.signer, b.BaseFee())
+	if err != nil {
+		return nil, err
+	}
+	where := &tracers.Context{BlockHash: b.Hash(), BlockNumber: b.Number(), TxIndex: index, TxHash: tx.Hash()}
+	return t.run(tx, msg, where, bc, db, nil)
+}
+
+// call traces a call.
+func (t *trace) call(args *callArgs, ref gethrpc.BlockNumberOrHash, cfg *traceCallConfig) (json.RawMessage, error) {
+	h, err := t.back.mustHeader(ref)
+	if err != nil {
+		return nil, err
+	}
+	var db *state.StateDB
+	if cfg.TxIndex == nil {
+		db, err = t.back.Chain.StateAt(h)
+	} else {
+		x := t.back.Chain.BlockByHash(h.Hash())
+		if x == nil || uint64(*cfg.TxIndex) >= uint64(len(x.Transactions)) {
+			return nil, invalidParams("block %s has no transaction %d", h.Number, *cfg.TxIndex)
+		}
+		db, _, err = t.upTo(x.Ethereum(), int(*cfg.TxIndex)) //nolint:gosec // bounded above
+	}
+	if err != nil {
+		return nil, err
+	}
+	bc := t.blockContext(h, cfg.BlockOverrides)
+	precompiles := vm.ActivePrecompiledContracts(t.back.Chain.Config().Rules(bc.BlockNumber, true, bc.Time))
+	if cfg.StateOverrides != nil {
+		if err := cfg.StateOverrides.apply(db, precompiles); err != nil {
+			return nil, err
+		}
+	}
+	gas := t.service.cfg.GasCap
+	if args.Gas != nil {
+		gas = min(gas, uint64(*args.Gas))
+	}
+	args.Gas = (*hexutil.Uint64)(&gas)
+	if args.Nonce == nil {
+		args.Nonce = (*hexutil.Uint64)(new(db.GetNonce(args.from())))
+	}
+	msg := args.message(bc.BaseFee, gas)
+	if msg.GasPrice.IsZero() {
+		bc.BaseFee = new(big.Int) // a call without fees must not fail for them
+	}
+	return t.run(args.transaction(t.back.Chain.Config().ChainID), msg, new(tracers.Context), bc, db, precompiles)
+}
+
+var errTraceTime = &Error{Code: codeServer, Message: "execution timeout; trace less, or allow more with the trace's timeout (at most " + maxTraceTime.String() + ")"}
+
+// run executes one transaction under the tracer. It changes db.
+func (t *trace) run(tx *types.Transaction, msg *core.Message, where *tracers.Context, bc vm.BlockContext, db *state.StateDB, precompiles vm.PrecompiledContracts) (json.RawMessage, error) {
+	tracer, err := t.tracer(where)
+	if err != nil {
+		return nil, err
+	}
+	evm := vm.NewEVM(bc, state.NewHookedState(db, tracer.Hooks), t.back.Chain.Config(), vm.Config{Tracer: tracer.Hooks, NoBaseFee: true})
+	defer evm.Release()
+	if precompiles != nil {
+		evm.SetPrecompiles(precompiles)
+	}
+	t.budget.stop = func() { tracer.Stop(errTraceSize); evm.Cancel() }
+	ctx, cancel := context.WithTimeout(t.ctx, t.timeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { tracer.Stop(errTraceTime); evm.Cancel() })
+	defer stop()
+	db.SetTxContext(where.TxHash, where.TxIndex, 0)
+	_, _, err = core.ApplyTransactionWithEVM(ctx, msg, core.NewGasPool(msg.GasLimit), db, bc.BlockNumber, where.BlockHash, bc.Time, tx, evm)
+	if dbErr := db.Error(); dbErr != nil {
+		return nil, dbErr
+	}
+	switch {
+	case t.budget.left < 0:
+		return nil, errTraceSize
+	case ctx.Err() != nil:
+		return nil, errTraceTime
+	case err != nil:
+		return nil, fmt.Errorf("tracing failed: %w", err)
+	}
+	res, err := tracer.GetResult()
+	if err != nil {
+		return nil, err
+	}
+	return res, t.budget.result(len(res), t.cfg)
+}
+
+// tracer makes the tracer that the request names, within the request's budget.
+func (t *trace) tracer(where *tracers.Context) (*tracers.Tracer, error) {
+	if t.cfg.Tracer != nil && *t.cfg.Tracer != "" {
+		x, err := tracers.DefaultDirectory.New(*t.cfg.Tracer, where, t.cfg.TracerConfig, t.back.Chain.Config())
+		if err != nil {
+			var known *Error
+			if errors.As(err, &known) {
+				return nil, known
+			}
+			return nil, invalidParams("tracerConfig: %s", err)
+		}
+		return t.budget.wrap(x, framesKept(t.cfg), keepsHashed[*t.cfg.Tracer]), nil
+	}
+	// The opcode logger counts what it holds itself.
+	var c logger.Config
+	if t.cfg.Config != nil {
+		c = *t.cfg.Config
+	}
+	if c.Limit <= 0 || int64(c.Limit) > t.budget.left {
+		c.Limit = int(max(1, t.budget.left))
+	}
+	l := logger.NewStructLogger(&c)
+	return &tracers.Tracer{Hooks: l.Hooks(), GetResult: l.GetResult, Stop: l.Stop}, nil
+}

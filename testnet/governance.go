@@ -1,0 +1,210 @@
+package testnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"path/filepath"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/bornode/bornode/consensus/signer"
+	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/bls"
+	"github.com/bornode/bornode/node"
+)
+
+// actor signs transactions of one account.
+type actor interface {
+	Account() common.Address
+	SignTx(tx types.TxData, chainID uint64) (*types.Transaction, error)
+}
+
+// funded is a funded account of the network as an actor.
+type funded struct{ a Account }
+
+func (f funded) Account() common.Address { return f.a.Address }
+func (f funded) SignTx(tx types.TxData, chainID uint64) (*types.Transaction, error) {
+	return types.SignNewTx(f.a.Private(), types.LatestSignerForChainID(new(big.Int).SetUint64(chainID)), tx)
+}
+
+// producer is the account of a producer's node.
+func (n *Network) producer(x *Node) (*signer.Local, error) {
+	return signer.Load(filepath.Join(x.Dir, node.ProducerFile))
+}
+
+// transact sends a transaction and returns its receipt once it is in a block. A refusal of the contract is an error
+// with its reason.
+func (n *Network) transact(ctx context.Context, c *ethclient.Client, from actor, to common.Address, value *big.Int, data []byte) (*types.Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	gas, err := c.EstimateGas(ctx, ethereum.CallMsg{From: from.Account(), To: &to, Value: value, Data: data})
+	if err != nil {
+		return nil, err
+	}
+	nonce, err := c.PendingNonceAt(ctx, from.Account())
+	if err != nil {
+		return nil, err
+	}
+	price, err := c.SuggestGasPrice(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := from.SignTx(&types.LegacyTx{Nonce: nonce, GasPrice: price, Gas: gas + gas/4 + 50_000, To: &to, Value: value, Data: data}, n.ChainID)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.SendTransaction(ctx, tx); err != nil {
+		return nil, err
+	}
+	var r *types.Receipt
+	err = poll(ctx, func() (bool, error) {
+		r, err = c.TransactionReceipt(ctx, tx.Hash())
+		if err != nil {
+			return false, nil //nolint:nilerr // not included yet
+		}
+		if r.Status != types.ReceiptStatusSuccessful {
+			return false, fmt.Errorf("testnet: transaction %s of %s was reverted in block %s", tx.Hash(), from.Account(), r.BlockNumber)
+		}
+		return true, nil
+	})
+	return r, err
+}
+
+// final returns when a block is irreversible.
+func (n *Network) final(ctx context.Context, c *ethclient.Client, height *big.Int) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	return poll(ctx, func() (bool, error) {
+		f, err := c.HeaderByNumber(ctx, big.NewInt(int64(rpc.FinalizedBlockNumber)))
+		return err == nil && f.Number.Cmp(height) >= 0, nil
+	})
+}
+
+// read calls a system contract at the head.
+func read(ctx context.Context, c *ethclient.Client, to common.Address, data []byte) ([]byte, error) {
+	return c.CallContract(ctx, ethereum.CallMsg{To: &to, Data: data}, nil)
+}
+
+// decide has a proposal take effect and returns when that is final: by the network's admin while it has one, else by
+// the producers of the schedule whose keys lie in the network's folder.
+func (n *Network) decide(ctx context.Context, c *ethclient.Client, proposal []byte) (*types.Receipt, error) {
+	m := contracts.NewMembers()
+	ret, err := read(ctx, c, contracts.MembersAddress, m.PackAdmin())
+	if err != nil {
+		return nil, err
+	}
+	admin, err := m.UnpackAdmin(ret)
+	if err != nil {
+		return nil, err
+	}
+	var r *types.Receipt
+	if admin == n.Admin.Address {
+		r, err = n.transact(ctx, c, funded{n.Admin}, contracts.MembersAddress, nil, proposal)
+	} else {
+		r, err = n.vote(ctx, c, proposal)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, n.final(ctx, c, r.BlockNumber)
+}
+
+// vote opens a proposal as one producer of the schedule and approves it as the others until it takes effect.
+func (n *Network) vote(ctx context.Context, c *ethclient.Client, proposal []byte) (*types.Receipt, error) {
+	m, p := contracts.NewMembers(), contracts.NewProducers()
+	var id *big.Int
+	for _, x := range n.Nodes {
+		if x.Role != "producer" {
+			continue
+		}
+		ret, err := read(ctx, c, contracts.ProducersAddress, p.PackIsActive(x.Account))
+		if err != nil {
+			return nil, err
+		}
+		if active, err := p.UnpackIsActive(ret); err != nil || !active {
+			continue // its approval would not count
+		}
+		from, err := n.producer(x)
+		if err != nil {
+			return nil, err
+		}
+		call := proposal
+		if id != nil {
+			call = m.PackApprove(id)
+		}
+		r, err := n.transact(ctx, c, from, contracts.MembersAddress, nil, call)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range r.Logs {
+			if e, err := m.UnpackProposedEvent(l); err == nil {
+				id = e.Id
+			}
+			if _, err := m.UnpackExecutedEvent(l); err == nil {
+				return r, nil
+			}
+		}
+	}
+	return nil, errors.New("testnet: the producers whose keys lie in the network's folder are no quorum of the schedule")
+}
+
+// register makes a producer's node a candidate: money for its account, the minimum stake, its BLS key, and the stake as
+// votes for itself. It returns when that is final.
+func (n *Network) register(ctx context.Context, c *ethclient.Client, x *Node) error {
+	from, err := n.producer(x)
+	if err != nil {
+		return err
+	}
+	p := contracts.NewProducers()
+	ret, err := read(ctx, c, contracts.ProducersAddress, p.PackSettings())
+	if err != nil {
+		return err
+	}
+	settings, err := p.UnpackSettings(ret)
+	if err != nil {
+		return err
+	}
+	stake := settings.MinStake
+	registration, err := registration(from, n.ChainID)
+	if err != nil {
+		return err
+	}
+	money := new(big.Int).Add(stake, big.NewInt(1e18))
+	var r *types.Receipt
+	for _, t := range []struct {
+		from  actor
+		to    common.Address
+		value *big.Int
+		data  []byte
+	}{
+		{funded{n.Accounts[0]}, from.Account(), money, nil},
+		{from, contracts.ProducersAddress, stake, p.PackDeposit()},
+		{from, contracts.ProducersAddress, nil, registration},
+		{from, contracts.ProducersAddress, nil, p.PackVote(from.Account(), stake)},
+	} {
+		if r, err = n.transact(ctx, c, t.from, t.to, t.value, t.data); err != nil {
+			return fmt.Errorf("testnet: node %d does not become a candidate: %w", x.Index, err)
+		}
+	}
+	return n.final(ctx, c, r.BlockNumber)
+}
+
+// registration is the call that registers a producer's BLS key.
+func registration(s *signer.Local, chainID uint64) ([]byte, error) {
+	key := s.VoteKey()
+	raw, err := bls.UncompressG1(key)
+	if err != nil {
+		return nil, err
+	}
+	proof, err := bls.UncompressG2(s.ProvePossession(chainID))
+	if err != nil {
+		return nil, err
+	}
+	return contracts.RegisterCall(key[:], raw, proof)
+}
