@@ -140,7 +140,7 @@ func TestHostOf(t *testing.T) {
 }
 
 // What a request is to go-ethereum's server is what it is here.
-func TestRequestForms(t *testing.T) {
+func TestWireForms(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"jsonrpc":"2.0","id":1,"method":"a","params":[1]}`: `{"jsonrpc":"2.0","id":1,"method":"a","params":[1]}`,
 		` {"jsonrpc":"2.0","ID":1,"method":"a"}`:             `{"jsonrpc":"2.0","id":1,"method":"a"}`,

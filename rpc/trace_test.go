@@ -55,7 +55,7 @@ func TestTracesAreGoEthereums(t *testing.T) {
 	busy := n.deployCode(busyCode(sample, common.Address{0x73}))
 	args, err := n.abi.Pack("", big.NewInt(5))
 	require.NoError(t, err)
-	txs := []*types.Transaction{n.store(1, sample, 7, "seven"), n.send(1, &busy, 10, nil), n.send(1, nil, 0, append(n.code, args...)), n.store(1, sample, 13, "refused")}
+	txs := []*types.Transaction{n.store(1, sample, 0, "a refund"), n.store(1, sample, 7, "seven"), n.send(1, &busy, 10, nil), n.send(1, nil, 0, append(n.code, args...)), n.store(1, sample, 13, "refused")}
 	b := n.mine()
 	require.Len(t, b.Transactions, len(txs))
 	ref := tracers.NewAPI(&refBackend{n.srv.service, rawdb.NewMemoryDatabase()})
@@ -174,8 +174,8 @@ func TestTraceBounds(t *testing.T) {
 		loop.Hex(): anyMap{"code": "0x5b5f56"},
 		// Calls an account without code for ever, with 64 KiB of input.
 		caller.Hex(): anyMap{"code": "0x5b5f5f620100005f5f61ffff5af1505f56"},
-		// Calls itself with 4 KiB of input until it is too deep.
-		nested.Hex(): anyMap{"code": "0x5f5f6110005f5f305af15f5f6110005f5f305af100"},
+		// Calls itself with 4 KiB of input as deep as the gas goes: 5 MB, but each level is encoded once more.
+		nested.Hex(): anyMap{"code": "0x5f5f6110005f5f305af100"},
 	}
 	gas := map[common.Address]string{loop: "0x3d0900", caller: "0x61a80", nested: "0x3d0900"}
 	trace := func(to common.Address, cfg anyMap) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -253,4 +254,20 @@ func FuzzKeyFile(f *testing.F) {
 			require.Len(t, key, keySize)
 		}
 	})
+}
+
+// The policy of the document is one.
+func TestDocumentedPolicy(t *testing.T) {
+	text, err := os.ReadFile("../docs/wallet.md")
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(text), "```toml\n")
+	require.True(t, ok)
+	block, _, _ := strings.Cut(rest, "```")
+	p := parsed(t, block)
+	require.NoError(t, p.allows(&request{kind: kindMessage}))
+	require.Len(t, p.recipients, 1)
+	require.NotNil(t, p.anyRecipient)
+	for i := range reflect.TypeFor[policyFile]().NumField() { // every key is documented
+		require.Contains(t, block, reflect.TypeFor[policyFile]().Field(i).Tag.Get("toml"))
+	}
 }

@@ -235,12 +235,6 @@ func (s *simulatedChain) pass(d time.Duration) {
 	require.NoError(s.t, s.backend.AdjustTime(d))
 }
 
-// outcome is how a command line ended.
-type outcome struct {
-	code     int
-	out, err string
-}
-
 // borcli runs a command line against a node.
 func borcli(t *testing.T, node, home string, args ...string) outcome {
 	t.Helper()
