@@ -19,6 +19,8 @@ var (
 	quoted  = regexp.MustCompile("`([^`\n]+)`")
 	program = regexp.MustCompile(`^(?:build/bin/|\./)?(bornode|borcli|borwallet)$`)
 	word    = regexp.MustCompile(`^[a-z][a-z-]*$`)
+	between = regexp.MustCompile(`\$\(|[|;&(]|\b(?:if|then|until|do)\b`) // one command and the next
+	setting = regexp.MustCompile(`^[A-Z_]+=`)
 	option  = regexp.MustCompile(`^--[a-z][a-z0-9-]*`)
 )
 
@@ -54,21 +56,14 @@ func commandLines(text string) [][]string {
 	}
 	var out [][]string
 	for _, l := range lines {
-		words := strings.FieldsFunc(l, func(r rune) bool { return strings.ContainsRune(" \t$()=\"'|;&", r) })
-		for len(words) > 0 {
-			i := slices.IndexFunc(words, program.MatchString)
-			if i < 0 {
-				break
+		for _, c := range between.Split(l, -1) {
+			words := strings.Fields(c)
+			for len(words) > 1 && setting.MatchString(words[0]) {
+				words = words[1:]
 			}
-			words = words[i:]
-			end := len(words)
-			if next := slices.IndexFunc(words[1:], program.MatchString); next >= 0 {
-				end = next + 1
+			if len(words) > 1 && program.MatchString(words[0]) {
+				out = append(out, words)
 			}
-			if words[end-1] != "#" && len(words) > 1 {
-				out = append(out, words[:end])
-			}
-			words = words[end:]
 		}
 	}
 	return out
@@ -104,7 +99,7 @@ func (h *helps) check(doc string, line []string) {
 		if !gathers {
 			break // what follows are arguments
 		}
-		if !regexp.MustCompile(`(?m)^  `+regexp.QuoteMeta(rest[0])+` `).MatchString(below) {
+		if !regexp.MustCompile(`(?m)^  ` + regexp.QuoteMeta(rest[0]) + ` `).MatchString(below) {
 			if len(command) == 1 && len(rest) == 1 && !slices.Contains([]string{"borcli", "borwallet"}, command[0]) {
 				return // "bornode starts", a log line
 			}
