@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -163,6 +164,20 @@ func TestRawEncodings(t *testing.T) {
 	require.Equal(t, "[]", string(none))
 	for _, m := range []string{"debug_getRawHeader", "debug_getRawBlock", "debug_getRawReceipts"} {
 		require.ErrorContains(t, n.call(nil, m, "0x99"), "not found: this node has no block 0x99")
+	}
+}
+
+// Traces cost seconds and megabytes: without being told to, a node makes none for the network.
+func TestDebugIsOptional(t *testing.T) {
+	n := newNet(t, 0, func(c *Config) { c.Namespaces = DefaultConfig().Namespaces })
+	local := n.srv.Client()
+	defer local.Close()
+	for _, m := range Methods() {
+		if m.Namespace() == "debug" {
+			requireCode(t, n.call(nil, m.Name), -32601, "does not exist/is not available")
+			err := local.Call(nil, m.Name)
+			require.False(t, err != nil && strings.Contains(err.Error(), "does not exist"), "%s on the Unix socket: %v", m.Name, err)
+		}
 	}
 }
 
