@@ -83,7 +83,7 @@ func TestSlowClientsMissNothingSilently(t *testing.T) {
 		}},
 	}
 	for _, k := range kinds {
-		items := make([]any, 4*maxSubscriberItems)
+		items := make([]any, 2*maxSubscriberItems+1024)
 		for i := range items {
 			items[i] = k.item(i)
 		}
@@ -96,6 +96,9 @@ func TestSlowClientsMissNothingSilently(t *testing.T) {
 				require.NoError(t, err)
 				require.Contains(t, answer, `"result":"0x`)
 				require.Eventually(t, func() bool { return n.srv.hub.listeners(k.kind) == 1 }, waitTime, pollTime)
+				n.srv.hub.publish(k.kind, func(s *subscriber) { s.put(k.item(0)) })
+				_, err = r.next() // the server knows that the client knows its subscription
+				require.NoError(t, err)
 				for i := 0; i < len(items); i += 1024 { // more than the queue holds, faster than anybody reads
 					n.srv.hub.publish(k.kind, func(s *subscriber) { s.put(items[i : i+1024]...) })
 				}

@@ -93,7 +93,7 @@ func schedule(t *testing.T, c *ethclient.Client) (accounts []common.Address) {
 // A fifth producer registers, is elected and takes its slots; it fails, is jailed and replaced by a standby that
 // reports by itself, leaves jail and returns with more votes. Evidence against a producer slashes once.
 func TestGovernanceOfSeats(t *testing.T) {
-	n := upNetwork(t, shortEpochs)
+	n := governed(t, shortEpochs)
 	c := client(t, n, 0)
 	fifth := add(t, n, false)
 	rich, own := holder(t, n.Accounts[1], n.Nodes[0]), operatorOf(t, fifth, n.Nodes[0])
@@ -198,7 +198,7 @@ func stakeOf(t *testing.T, c *ethclient.Client, a common.Address) contracts.Base
 // it by themselves; it never produces again, and its node goes on as an observer that sends nothing.
 func TestGovernanceOfGuilt(t *testing.T) {
 	peer := newBadPeer(t)
-	n := upNetwork(t, func(s *Spec) {
+	n := governed(t, func(s *Spec) {
 		shortEpochs(s)
 		s.MinProducers = 3
 		s.Members = []genesis.Member{{PeerID: string(peer.key.ID()), Roles: genesis.RoleObserver}}
@@ -274,7 +274,7 @@ func sealedAt(ctx context.Context, c *ethclient.Client, height uint64) (*block.S
 // links drop at once. A producer that resigns follows as an observer and sends nothing. Stake is paid back after the
 // delay, not before.
 func TestGovernanceOfMembers(t *testing.T) {
-	n := upNetwork(t, func(s *Spec) {
+	n := governed(t, func(s *Spec) {
 		shortEpochs(s)
 		s.Observers, s.MinProducers = 1, 3
 		s.Settings.EvidenceWindow, s.Settings.WithdrawDelay = 5*time.Second, 8*time.Second
