@@ -338,7 +338,18 @@ func TestOldBlocks(t *testing.T) {
 	require.NoError(t, n.call(nil, "eth_estimateGas", call, "0x1"))
 	frame := n.get("debug_traceTransaction", tx.Hash(), anyMap{"tracer": "callTracer"})
 	require.Equal(t, lower(account(1)), frame["from"])
+	capable := n.get("eth_capabilities")
+	require.Equal(t, anyMap{"number": "0x96", "hash": n.chain.CurrentHeader().Hash().Hex()}, capable["head"])
+	for _, k := range []string{"tx", "logs", "receipts", "blocks"} {
+		require.Equal(t, anyMap{"disabled": false, "oldestBlock": "0x0"}, capable[k])
+	}
+	require.Equal(t, anyMap{"disabled": false, "oldestBlock": "0x0", "deleteStrategy": anyMap{"type": "window", "retentionBlocks": hexutil.EncodeUint64(90_128)}}, capable["state"])
+	proofs := capable["stateproofs"].(anyMap)
+	require.Equal(t, anyMap{"type": "window", "retentionBlocks": "0x80"}, proofs["deleteStrategy"])
+	require.Equal(t, "0x17", proofs["oldestBlock"])
+	require.NoError(t, n.call(nil, "eth_getProof", addr, []string{"0x0"}, proofs["oldestBlock"]), "as far as it says")
 	requireCode(t, n.call(nil, "eth_getProof", addr, []string{}, "0x1"), codeServer, "the newest blocks only")
+	require.NoError(t, n.call(nil, "eth_simulateV1", anyMap{"blockStateCalls": []any{anyMap{}}}, proofs["oldestBlock"]))
 	requireCode(t, n.call(nil, "eth_simulateV1", anyMap{"blockStateCalls": []any{anyMap{}}}, "0x1"), codeServer, "only the newest blocks have")
 }
 

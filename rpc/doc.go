@@ -1,5 +1,5 @@
 // Package rpc answers JSON-RPC: eth_, net_, web3_, txpool_, bor_, debug_ and admin_ over HTTP, WebSocket and a Unix
-// socket, on go-ethereum's rpc server (docs/rpc.md lists the methods). It reads the chain, the pool and the network
+// socket, on go-ethereum's rpc server (docs/rpc.md is written from methods.go). It reads the chain, the pool and the network
 // through small interfaces and keeps no state of the chain but an index of logs, which it can make again.
 //
 // Methods run on the goroutine of their request and may run at the same time. Whatever a client can use up is bounded for

@@ -25,6 +25,14 @@ var borcli = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
+// governed is a network and the command line to govern it with, which takes long to build on a busy machine.
+func governed(t *testing.T, change func(*Spec)) *Network {
+	t.Helper()
+	_, err := borcli()
+	require.NoError(t, err)
+	return upNetwork(t, change)
+}
+
 // person uses borcli at a node with a key.
 type person struct {
 	t   *testing.T

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
@@ -64,7 +65,7 @@ func TestExportFromLyingNode(t *testing.T) {
 	defer srv.Close()
 	dir := t.TempDir()
 	out := filepath.Join(dir, "chain.bor")
-	export := func() outcome { return borcli(t, srv.URL, dir, "chain", "export", "--out", out) }
+	export := func() ran { return borcli(t, srv.URL, dir, "chain", "export", "--out", out) }
 
 	o := export()
 	require.Equal(t, exitOK, o.code, o.err)
@@ -74,12 +75,20 @@ func TestExportFromLyingNode(t *testing.T) {
 	require.NoError(t, os.Remove(out))
 
 	foreign := makeHistory(t).blocks
+	twin := h.clone(t)
+	twin.forgeLast(t, func(x *types.Header, _ *block.Record) { x.GasUsed++ })
 	for name, lie := range map[string]func(uint64, [][]byte) [][]byte{
 		"none":    func(uint64, [][]byte) [][]byte { return nil },
 		"garbage": func(_ uint64, l [][]byte) [][]byte { l[3] = []byte{0xc0}; return l },
 		"gap":     func(_ uint64, l [][]byte) [][]byte { return append(l[:2:2], l[3:]...) },
 		"again":   func(_ uint64, l [][]byte) [][]byte { return append(l, l[len(l)-1]) },
 		"foreign": func(from uint64, l [][]byte) [][]byte { l[1] = foreign[from].Encode(); return l },
+		"another last": func(from uint64, l [][]byte) [][]byte {
+			if last := uint64(len(h.blocks)); from+uint64(len(l))-1 == last {
+				l[len(l)-1] = twin.last().Encode()
+			}
+			return l
+		},
 		"too many": func(_ uint64, l [][]byte) [][]byte {
 			for len(l) <= len(h.blocks) {
 				l = append(l, l...)

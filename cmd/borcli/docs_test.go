@@ -26,7 +26,7 @@ func TestDocs(t *testing.T) {
 
 // Every command says what it does; every leaf can be completed; examples are of the command they stand at.
 func TestCommandsDescribeThemselves(t *testing.T) {
-	eachCommand(root("~"), func(c *cobra.Command) {
+	everyCommand(root("~"), func(c *cobra.Command) {
 		require.NotEmpty(t, c.Short, c.CommandPath())
 		require.False(t, strings.HasSuffix(c.Short, "."), c.CommandPath())
 		if c.Example != "" {
@@ -40,11 +40,11 @@ func TestCommandsDescribeThemselves(t *testing.T) {
 	})
 }
 
-func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
+func everyCommand(c *cobra.Command, visit func(*cobra.Command)) {
 	visit(c)
 	for _, x := range c.Commands() {
 		if !x.Hidden && x.Name() != "help" {
-			eachCommand(x, visit)
+			everyCommand(x, visit)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func document(r *cobra.Command) string {
 			continue
 		}
 		fmt.Fprintf(&b, "### %s\n\n%s.\n\n", c.CommandPath(), c.Short)
-		eachCommand(c, func(x *cobra.Command) {
+		everyCommand(c, func(x *cobra.Command) {
 			if !x.HasSubCommands() {
 				writeCommand(&b, x, c, own)
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/accounts/keystore"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 )
 
@@ -163,6 +165,7 @@ func TestKeyFiles(t *testing.T) {
 	runWith(t, "secret\n", nil, "account", "create", "--key", path).fails(t, exitUsage, "exists already")
 	require.Contains(t, strings.ToLower(run(t, "account", "list", "--key", path).succeeds(t).out), v["address"])
 	require.Equal(t, v["address"], send("secret\n", path, "--json").succeeds(t).json(t)["from"])
+	path = lightKeystore(t) // is quick to try passwords on
 	send("wrong\n", path).fails(t, exitWallet, "the password is not that of key file")
 	send("", path).fails(t, exitWallet, "--password-file")
 	pw := filepath.Join(dir, "pw")
@@ -171,4 +174,15 @@ func TestKeyFiles(t *testing.T) {
 	require.NoError(t, os.Chmod(pw, 0o600))
 	send("", path, "--password-file", pw).succeeds(t)
 	runWith(t, "\n", nil, "account", "create", "--key", path+"2").fails(t, exitWallet, "is empty")
+}
+
+func lightKeystore(t *testing.T) string {
+	t.Helper()
+	key, err := crypto.HexToECDSA(testKey)
+	require.NoError(t, err)
+	text, err := keystore.EncryptKey(&keystore.Key{Address: testAddress(), PrivateKey: key}, "secret", keystore.LightScryptN, keystore.LightScryptP)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "light.json")
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	return path
 }

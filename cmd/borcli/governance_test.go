@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/contracts"
 )
 
 // A candidate's life by commands alone: refused without a member node and without stake, registered, voted for, on
@@ -208,6 +211,31 @@ func TestNotBornode(t *testing.T) {
 	o := borcli(t, "http://127.0.0.1:1", s.dir, "producer", "list")
 	require.Equal(t, exitUnreachable, o.code)
 	require.Contains(t, o.err, "cannot be reached")
+}
+
+// Who resigned is paid a delay after its last seat, however early it asked.
+func TestPayableAfterTheLastSeat(t *testing.T) {
+	r := &registry{at: &place{Time: 5000}, settings: contracts.BaseSettings{WithdrawSeconds: 1000, MinStake: ethers(1)}}
+	p := &producerInfo{settings: &r.settings, now: 5000}
+	zero := new(big.Int)
+	p.account = contracts.BaseAccount{Stake: zero, Voted: zero, Leaving: ethers(2), ReadyAt: 4900}
+	p.candidate = contracts.BaseCandidate{Key: 1, Resigned: true, Votes: zero, LeftAt: 4500}
+	p.finish(r)
+	require.EqualValues(t, 5500, p.PayableAt)
+	require.Contains(t, p.payText(), "in 8 min 20 s")
+	p.candidate.Seated = 2
+	p.finish(r)
+	require.Contains(t, p.payText(), "16 min 40 s after the account is out of every schedule")
+	p.candidate.Resigned = false
+	p.finish(r)
+	require.Contains(t, p.payText(), "can be paid now")
+	p.candidate.JailedUntil = 5001
+	p.finish(r)
+	require.Contains(t, p.stateText(), "jailed until")
+	require.ErrorContains(t, canUnjail(p), "the delay is not over")
+	p.now = 5001
+	require.NoError(t, canUnjail(p))
+	require.Contains(t, p.advice(), "borcli producer unjail")
 }
 
 func TestSpan(t *testing.T) {
