@@ -42,7 +42,7 @@ type Config struct {
 	LogTimeout           time.Duration `mapstructure:"log_timeout" comment:"Longest search for logs."`
 	GasCap               uint64        `mapstructure:"gas_cap" comment:"Most gas of eth_call, eth_estimateGas and eth_createAccessList."`
 	CallTimeout          time.Duration `mapstructure:"call_timeout" comment:"Longest execution of one call."`
-	Calls                int           `mapstructure:"calls" comment:"Calls and traces executed at the same time; others wait. Half is kept for hosts that have none."`
+	Calls                int           `mapstructure:"calls" comment:"Calls executed at the same time; others wait. Half is kept for hosts that have none."`
 	CallsPerHost         int           `mapstructure:"calls_per_host" comment:"The same for one host. 0: half of the processors, at least 1."`
 	AllowUnprotected     bool          `mapstructure:"allow_unprotected" comment:"Take transactions without a chain id (EIP-155)."`
 	ReadHeaderTimeout    time.Duration `mapstructure:"read_timeout" comment:"Longest wait for a request."`

@@ -163,7 +163,7 @@ func floods(n *testNet) map[string]func(*flood) {
 			}
 		},
 		"WebSocket that does not read": func(f *flood) {
-			for range 6 {
+			for range 3 {
 				f.go_(func() {
 					for f.ctx.Err() == nil {
 						c := f.ws()

@@ -180,7 +180,7 @@ func TestLogIndexAgainstBlocks(t *testing.T) {
 				}
 				logs = append(logs, l)
 			}
-			if r.IntN(500) == 0 { // too many values to index
+			if r.IntN(2000) == 0 { // too many values to index
 				for i := range maxLogPrints/4 + 100 {
 					l := &types.Log{Address: common.Address{19: 1}}
 					for k := range 4 {
@@ -197,7 +197,7 @@ func TestLogIndexAgainstBlocks(t *testing.T) {
 	s.cfg.LogCount = 1 << 30
 	path := filepath.Join(t.TempDir(), "logs")
 	check := func(what string) {
-		for range 12 {
+		for range 6 {
 			from := r.IntN(len(c.headers))
 			to := from + r.IntN(len(c.headers)-from)
 			var addresses []common.Address
@@ -274,7 +274,7 @@ func TestLogIndexAgainstBlocks(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, slices.Equal(whole, again))
 
-	for range 12 { // a byte anywhere
+	for range 4 { // a byte anywhere
 		bad := slices.Clone(whole)
 		bad[r.IntN(len(bad))] ^= byte(1 + r.IntN(255))
 		require.NoError(t, os.WriteFile(path, bad, 0o600))

@@ -107,7 +107,9 @@ func (r *simulatedRun) call(args *callArgs) error {
 	tx := args.transaction(r.back.Chain.Config().ChainID)
 	index, from := len(r.txs), args.from()
 	r.tracer.begin(tx.Hash(), uint(index)) //nolint:gosec // an index
-	r.db.SetTxContext(tx.Hash(), index, 0)
+	// Unsigned transactions of two senders may have one hash: their logs are told apart by their place.
+	place := common.BigToHash(big.NewInt(int64(index) + 1))
+	r.db.SetTxContext(place, index, 0)
 	msg := args.bareMessage(r.header.BaseFee, uint64(*args.Gas)).SkipEOACheck().SkipGasLimitCapCheck()
 	if !r.opts.Validation {
 		msg.SkipNonceCheck()
@@ -124,6 +126,8 @@ func (r *simulatedRun) call(args *callArgs) error {
 	}
 	r.db.Finalise(r.evm.GetRules())
 	receipt := core.MakeReceipt(r.evm, res, r.db, r.header.Number, common.Hash{}, r.header.Time, tx, r.pool.CumulativeUsed(), nil)
+	receipt.Logs = r.db.GetLogs(place, r.header.Number.Uint64(), common.Hash{}, r.header.Time)
+	receipt.Bloom = types.CreateBloom(receipt)
 	r.txs, r.senders, r.receipts = append(r.txs, tx), append(r.senders, from), append(r.receipts, receipt)
 	r.gas -= min(r.gas, res.UsedGas)
 	out := simulatedCall(res, r.tracer.taken, capped)

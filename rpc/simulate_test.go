@@ -163,6 +163,28 @@ func TestSimulatedBlocksAreAChain(t *testing.T) {
 	require.EqualValues(t, 5, new(big.Int).SetBytes(value).Int64())
 }
 
+// Calls of two senders that differ in nothing else have one transaction hash, but logs of their own.
+func TestSimulatedTwins(t *testing.T) {
+	n := newNet(t, 0, nil)
+	addr := n.deploy()
+	data, err := n.abi.Pack("store", big.NewInt(9), "x")
+	require.NoError(t, err)
+	run := func(nonce string) simulatedTest {
+		got, err := n.simulate(anyMap{"blockStateCalls": []any{anyMap{"calls": []any{
+			anyMap{"from": account(1), "to": addr, "input": hexutil.Bytes(data), "nonce": "0x0", "gas": "0x30000"},
+			anyMap{"from": account(2), "to": addr, "input": hexutil.Bytes(data), "nonce": nonce, "gas": "0x30000"},
+		}}}})
+		require.NoError(t, err)
+		require.Len(t, got[0].Calls[1].Logs, 1)
+		return got[0]
+	}
+	twins, others := run("0x0"), run("0x5")
+	var hashes []common.Hash
+	require.NoError(t, json.Unmarshal(twins.Transactions, &hashes))
+	require.Equal(t, hashes[0], hashes[1])
+	require.Equal(t, others.Header.ReceiptHash, twins.Header.ReceiptHash)
+}
+
 func TestSimulatedTransfers(t *testing.T) {
 	n := newNet(t, 0, nil)
 	forward, refuse, end := common.Address{0x71}, common.Address{0x72}, common.Address{0x73}

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,8 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/block"
 )
 
 // deployCode puts runtime code on the chain.
@@ -49,19 +52,43 @@ func busyCode(sample, to common.Address) []byte {
 		"6660015f555f5ff3" + "5f52" + "600760196001f050" + "6003600255" + call(0, sample, "f4") + "00")
 }
 
-// Traces are those of go-ethereum's own API over the same chain: nested calls, creations, reverts, logs, transfers.
-func TestTracesAreGoEthereums(t *testing.T) {
-	n := newNet(t, 100, nil)
-	sample := n.deploy()
-	busy := n.deployCode(busyCode(sample, common.Address{0x73}))
+// tracedNet is a chain with one block of varied transactions, and go-ethereum's own tracing API over it.
+type tracedNet struct {
+	*testNet
+	sample, busy common.Address
+	creation     []byte
+	txs          []*types.Transaction
+	block        *block.Block
+	ref          *tracers.API
+}
+
+func newTracedNet(t *testing.T) *tracedNet {
+	n := &tracedNet{testNet: newNet(t, 100, nil)}
+	n.sample = n.deploy()
+	n.busy = n.deployCode(busyCode(n.sample, common.Address{0x73}))
 	args, err := n.abi.Pack("", big.NewInt(5))
 	require.NoError(t, err)
-	txs := []*types.Transaction{n.store(1, sample, 0, "a refund"), n.store(1, sample, 7, "seven"), n.send(1, &busy, 10, nil), n.send(1, nil, 0, append(n.code, args...)), n.store(1, sample, 13, "refused")}
-	b := n.mine()
-	require.Len(t, b.Transactions, len(txs))
-	ref := tracers.NewAPI(&refBackend{n.srv.service, rawdb.NewMemoryDatabase()})
-	as := func(v any) string { x, err := json.Marshal(v); require.NoError(t, err); return string(x) }
-	raw := n.rawBlock(b.Hash())
+	n.creation = append(bytes.Clone(n.code), args...)
+	n.txs = []*types.Transaction{
+		n.store(1, n.sample, 0, "a refund"), n.store(1, n.sample, 7, "seven"), n.send(1, &n.busy, 10, nil), n.send(1, nil, 0, n.creation), n.store(1, n.sample, 13, "refused"),
+	}
+	n.block = n.mine()
+	require.Len(t, n.block.Transactions, len(n.txs))
+	n.ref = tracers.NewAPI(&refBackend{n.srv.service, rawdb.NewMemoryDatabase()})
+	return n
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// Traces are those of go-ethereum's own API over the same chain: nested calls, creations, reverts, logs, transfers.
+func TestTracesAreGoEthereums(t *testing.T) {
+	n := newTracedNet(t)
+	raw := n.rawBlock(n.block.Hash())
 	for name, cfg := range map[string]anyMap{
 		"opcodes":      {},
 		"opcodes, all": {"enableMemory": true, "enableReturnData": true},
@@ -79,49 +106,54 @@ func TestTracesAreGoEthereums(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var theirs tracers.TraceConfig
-			require.NoError(t, json.Unmarshal([]byte(as(cfg)), &theirs))
-			for i, tx := range txs {
-				want, err := ref.TraceTransaction(bg, tx.Hash(), &theirs)
+			require.NoError(t, json.Unmarshal([]byte(asJSON(t, cfg)), &theirs))
+			for i, tx := range n.txs {
+				want, err := n.ref.TraceTransaction(bg, tx.Hash(), &theirs)
 				require.NoError(t, err)
 				var got rawJSON
 				require.NoError(t, n.call(&got, "debug_traceTransaction", tx.Hash(), cfg))
-				require.JSONEq(t, as(want), string(got), "transaction %d", i)
+				require.JSONEq(t, asJSON(t, want), string(got), "transaction %d", i)
 			}
-			want, err := ref.TraceBlockByHash(bg, b.Hash(), &theirs)
+			want, err := n.ref.TraceBlockByHash(bg, n.block.Hash(), &theirs)
 			require.NoError(t, err)
-			for method, arg := range map[string]any{"debug_traceBlockByHash": b.Hash(), "debug_traceBlockByNumber": "latest", "debug_traceBlock": raw} {
+			for method, arg := range map[string]any{"debug_traceBlockByHash": n.block.Hash(), "debug_traceBlockByNumber": "latest", "debug_traceBlock": raw} {
 				var got rawJSON
 				require.NoError(t, n.call(&got, method, arg, cfg))
-				require.JSONEq(t, as(want), string(got), method)
+				require.JSONEq(t, asJSON(t, want), string(got), method)
 			}
 		})
 	}
+}
+
+// Traces of calls, too, with overrides and in the middle of a block.
+func TestTracedCallsAreGoEthereums(t *testing.T) {
+	n := newTracedNet(t)
 	ghost := common.Address{0x99}
 	for name, x := range map[string]struct {
 		args, cfg anyMap
 	}{
-		"plain":      {anyMap{"from": account(1), "to": busy, "value": "0x3"}, anyMap{"tracer": "callTracer"}},
-		"pays":       {anyMap{"from": account(1), "to": busy, "value": "0x3", "gasPrice": "0x96", "gas": "0x493e0"}, anyMap{"tracer": "prestateTracer", "tracerConfig": anyMap{"diffMode": true}}},
-		"creates":    {anyMap{"from": account(1), "input": hexutil.Bytes(append(n.code, args...))}, anyMap{"tracer": "callTracer"}},
-		"in a block": {anyMap{"from": account(1), "to": sample, "input": hexutil.Bytes(n.abi.Methods["value"].ID)}, anyMap{"tracer": "callTracer", "txIndex": "0x1"}},
-		"overrides":  {anyMap{"to": ghost}, anyMap{"tracer": "callTracer", "stateOverrides": anyMap{ghost.Hex(): anyMap{"code": "0x43405f5260206040f3", "balance": "0x1"}}, "blockOverrides": anyMap{"number": hexutil.Uint64(b.Number() + 1)}}},
-		"next":       {anyMap{"to": ghost}, anyMap{"tracer": "callTracer", "stateOverrides": anyMap{ghost.Hex(): anyMap{"code": "0x60014303405f5260205ff3"}}, "blockOverrides": anyMap{"number": hexutil.Uint64(b.Number() + 1)}}},
-		"opcodes":    {anyMap{"to": sample, "input": "0x01"}, anyMap{}},
+		"plain":      {anyMap{"from": account(1), "to": n.busy, "value": "0x3"}, anyMap{"tracer": "callTracer"}},
+		"pays":       {anyMap{"from": account(1), "to": n.busy, "value": "0x3", "gasPrice": "0x96", "gas": "0x493e0"}, anyMap{"tracer": "prestateTracer", "tracerConfig": anyMap{"diffMode": true}}},
+		"creates":    {anyMap{"from": account(1), "input": hexutil.Bytes(n.creation)}, anyMap{"tracer": "callTracer"}},
+		"in a block": {anyMap{"from": account(1), "to": n.sample, "input": hexutil.Bytes(n.abi.Methods["value"].ID)}, anyMap{"tracer": "callTracer", "txIndex": "0x1"}},
+		"overrides":  {anyMap{"to": ghost}, anyMap{"tracer": "callTracer", "stateOverrides": anyMap{ghost.Hex(): anyMap{"code": "0x43405f5260206040f3", "balance": "0x1"}}, "blockOverrides": anyMap{"number": hexutil.Uint64(n.block.Number() + 1)}}},
+		"next":       {anyMap{"to": ghost}, anyMap{"tracer": "callTracer", "stateOverrides": anyMap{ghost.Hex(): anyMap{"code": "0x60014303405f5260205ff3"}}, "blockOverrides": anyMap{"number": hexutil.Uint64(n.block.Number() + 1)}}},
+		"opcodes":    {anyMap{"to": n.sample, "input": "0x01"}, anyMap{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var theirs tracers.TraceCallConfig
-			require.NoError(t, json.Unmarshal([]byte(as(x.cfg)), &theirs))
+			require.NoError(t, json.Unmarshal([]byte(asJSON(t, x.cfg)), &theirs))
 			latest := byNumber(gethrpc.LatestBlockNumber)
-			want, err := refCall(bg, ref.TraceCall, []byte(as(x.args)), &latest, &theirs)
+			want, err := refCall(bg, n.ref.TraceCall, []byte(asJSON(t, x.args)), &latest, &theirs)
 			require.NoError(t, err)
 			var got rawJSON
 			require.NoError(t, n.call(&got, "debug_traceCall", x.args, "pending", x.cfg))
-			require.JSONEq(t, as(want), string(got))
+			require.JSONEq(t, asJSON(t, want), string(got))
 			if name == "next" {
-				require.Contains(t, string(got), b.Hash().Hex()[2:], "the block after the head sees the head's hash")
+				require.Contains(t, string(got), n.block.Hash().Hex()[2:], "the block after the head sees the head's hash")
 				var ret hexutil.Bytes
 				require.NoError(t, n.call(&ret, "eth_call", x.args, "latest", x.cfg["stateOverrides"], x.cfg["blockOverrides"]))
-				require.Equal(t, b.Hash().Bytes(), []byte(ret))
+				require.Equal(t, n.block.Hash().Bytes(), []byte(ret))
 			}
 		})
 	}
