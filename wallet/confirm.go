@@ -98,8 +98,9 @@ func NewAsker(in io.Reader, out io.Writer) Asker {
 			return false, io.EOF
 		default:
 		}
-		fmt.Fprintf(out, "\n--- to sign ---\n%s\nType yes to sign, anything else to refuse: ", text)
-		asking <- struct{}{}
+		fmt.Fprintf(out, "\n--- to sign ---\n%s\n", text)
+		asking <- struct{}{} // once the form is there to be read, and before an answer is asked for
+		fmt.Fprint(out, "Type yes to sign, anything else to refuse: ")
 		select {
 		case line := <-lines:
 			return strings.TrimSpace(line) == "yes", nil

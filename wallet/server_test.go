@@ -282,3 +282,23 @@ func TestErrorTable(t *testing.T) {
 	s.LockAll()
 	requireCode(t, CodeLocked, cl.CallContext(within60(t), nil, "eth_signTransaction", tx), "borcli wallet unlock main")
 }
+
+// The daemon knows who connects: its own user.
+func TestPeerUser(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	defer l.Close()
+	cl, err := net.Dial("unix", path)
+	require.NoError(t, err)
+	defer cl.Close()
+	c, err := l.Accept()
+	require.NoError(t, err)
+	defer c.Close()
+	uid, err := peerUser(c.(*net.UnixConn))
+	require.NoError(t, err)
+	require.Equal(t, os.Geteuid(), int(uid))
+	require.True(t, ownUser(c.(*net.UnixConn)))
+	require.NoError(t, c.Close())
+	require.False(t, ownUser(c.(*net.UnixConn)), "who cannot be known is nobody")
+}
