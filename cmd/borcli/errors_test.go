@@ -140,7 +140,7 @@ func TestKeyFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
-	send := func(stdin, key string, args ...string) ran {
+	send := func(stdin, key string, args ...string) outcome {
 		return runWith(t, stdin, nil, append([]string{"send", someone, "1wei", "--node", f.url, "--key", key}, args...)...)
 	}
 	send("", file(testKey, 0o644)).fails(t, exitWallet, "mode 0644", "chmod 600")
@@ -152,7 +152,7 @@ func TestKeyFiles(t *testing.T) {
 	send("", file("0x"+testKey, 0o600)).succeeds(t)
 	send("", file(`{"account":"`+testAddress().Hex()+`","seal_key":"0x`+testKey+`","vote_key":"0x00"}`, 0o600)).succeeds(t)
 	send("", file(testKey, 0o600), "--from", someone).fails(t, exitUsage, "is the key of "+testAddress().Hex())
-	for _, o := range []ran{send("", file("0x"+testKey[:60]+"zzzz", 0o600)), send("", file(`{"seal_key":"0x`+testKey[:60]+`"}`, 0o600))} {
+	for _, o := range []outcome{send("", file("0x"+testKey[:60]+"zzzz", 0o600)), send("", file(`{"seal_key":"0x`+testKey[:60]+`"}`, 0o600))} {
 		require.Equal(t, exitWallet, o.code)
 		require.NotContains(t, o.out+o.err, testKey[:16], "a key is never shown")
 	}
