@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -166,6 +167,20 @@ func TestRawEncodings(t *testing.T) {
 	}
 }
 
+// Traces cost seconds and megabytes: without being told to, a node makes none for the network.
+func TestDebugIsOptional(t *testing.T) {
+	n := newNet(t, 0, func(c *Config) { c.Namespaces = DefaultConfig().Namespaces })
+	local := n.srv.Client()
+	defer local.Close()
+	for _, m := range Methods() {
+		if m.Namespace() == "debug" {
+			requireCode(t, n.call(nil, m.Name), -32601, "does not exist/is not available")
+			err := local.Call(nil, m.Name)
+			require.False(t, err != nil && strings.Contains(err.Error(), "does not exist"), "%s on the Unix socket: %v", m.Name, err)
+		}
+	}
+}
+
 // What a trace may take is bounded, whatever it traces and however.
 func TestTraceBounds(t *testing.T) {
 	n := newNet(t, 0, nil)
@@ -209,9 +224,19 @@ func TestTraceBounds(t *testing.T) {
 	require.ErrorContains(t, n.call(nil, "debug_traceBlockByNumber", "0x99"), "block not found")
 	require.ErrorContains(t, n.call(nil, "debug_traceBlockByNumber", "earliest"), "genesis is not traceable")
 	requireCode(t, n.call(nil, "debug_traceBlock", "0xc0"), codeInvalidParams, "no block in RLP")
-	old, err := rlp.EncodeToBytes(types.NewBlockWithHeader(&types.Header{Number: common.Big1, Difficulty: new(big.Int)}))
-	require.NoError(t, err)
-	requireCode(t, n.call(nil, "debug_traceBlock", hexutil.Bytes(old)), codeInvalidParams, "lacks fields")
+	for text, change := range map[string]func(*types.Header){
+		"lacks fields":               func(h *types.Header) { *h = types.Header{Number: common.Big1, Difficulty: new(big.Int)} },
+		"excess blob gas":            func(h *types.Header) { h.ExcessBlobGas = new(uint64(1 << 60)) },
+		"bitlen":                     func(h *types.Header) { h.BaseFee = new(big.Int).Lsh(common.Big1, 300) },
+		"has height 7, its parent 0": func(h *types.Header) { h.Number = big.NewInt(7) },
+	} {
+		h := types.CopyHeader(n.mine().Header)
+		h.ParentHash = n.chain.HeaderByNumber(0).Hash()
+		change(h)
+		raw, err := rlp.EncodeToBytes(types.NewBlockWithHeader(h).WithBody(types.Body{Withdrawals: types.Withdrawals{}}))
+		require.NoError(t, err)
+		requireCode(t, n.call(nil, "debug_traceBlock", hexutil.Bytes(raw)), codeInvalidParams, text)
+	}
 
 	require.Zero(t, n.srv.traces.running, "every place was given back")
 	for i := range maxTraces {
@@ -219,7 +244,7 @@ func TestTraceBounds(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(bg)
 	cancel()
-	_, err = n.srv.newTrace(ended, nil)
+	_, err := n.srv.newTrace(ended, nil)
 	requireCode(t, err, codeLimit, "4 of all")
 }
 

@@ -42,7 +42,8 @@ func documentedCommands(t *testing.T, clone string) {
 			named++
 		}
 	}
-	require.Greater(t, named, 20, "commands are found in the documents")
+	require.Greater(t, named, 50, "commands in the documents")
+	spokenCommands(t, &h)
 }
 
 // commandLines are the command lines that a document names, continued lines joined, each a list of words.
@@ -86,6 +87,13 @@ func (h *helps) of(command []string) string {
 	require.NoError(h.t, err, "%s --help:\n%s", key, out)
 	h.known[key] = string(out)
 	return string(out)
+}
+
+// has reports whether a command gathers another one.
+func (h *helps) has(command []string, below string) bool {
+	h.t.Helper()
+	_, list, _ := strings.Cut(h.of(command), "Available Commands:\n")
+	return regexp.MustCompile(`(?m)^  ` + regexp.QuoteMeta(below) + ` `).MatchString(list)
 }
 
 // check walks from the program to the command that a line names and looks for its flags there.

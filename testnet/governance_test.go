@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/rpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
@@ -213,10 +214,14 @@ func TestGovernanceOfGuilt(t *testing.T) {
 	require.NoError(t, n.Kill(t.Context(), guilty.Index))
 	l := peer.dial(t, n.Nodes[0])
 	peer.greet(t, l, sealedZero(t, n), nil)
-	soon(t, "two blocks of one slot are shown", func() bool {
+	shown := uint64(0)
+	soon(t, "two blocks of one slot are found", func() bool {
+		if metric(t, n.Nodes[1], "bornode_consensus_evidence_total") > 0 {
+			return true
+		}
 		head, err := sealedHead(t.Context(), c)
 		require.NoError(t, err)
-		final, err := c.HeaderByNumber(t.Context(), big.NewInt(-3))
+		final, err := c.HeaderByNumber(t.Context(), big.NewInt(int64(rpc.FinalizedBlockNumber)))
 		require.NoError(t, err)
 		if head.Number() < final.Number.Uint64()+3 {
 			return false
@@ -225,16 +230,16 @@ func TestGovernanceOfGuilt(t *testing.T) {
 		require.NoError(t, err)
 		slot, ok := p.SlotAt(time.Now())
 		seats := schedule(t, c)
-		if !ok || parent.Hash() != head.Parent() || head.Slot() >= slot || seats[slot%uint64(len(seats))] != guilty.Account {
+		if !ok || slot == shown || parent.Hash() != head.Parent() || head.Slot() >= slot || seats[slot%uint64(len(seats))] != guilty.Account {
 			return false
 		}
+		shown = slot // what comes too late on a busy machine is dropped, and two blocks of a later slot are shown
 		for _, h := range twinHeaders(t, by, parent, slot, p, 3) {
 			b := &block.Block{SealedHeader: h}
 			peer.say(t, l, blocksync.TypeSignedBlock, (&blocksync.SignedBlock{Height: b.Number(), Raw: b.Encode()}).Encode())
 		}
-		return true
+		return false
 	})
-	require.NoError(t, l.Close("end"))
 	logged(t, n.Nodes[1], "broke a rule provably", guilty.Account.Hex())
 	require.NoError(t, n.Restart(t.Context(), 2))
 	soon(t, "the guilty is slashed", func() bool { return candidate(t, c, guilty.Account).Guilty })

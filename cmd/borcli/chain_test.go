@@ -65,7 +65,7 @@ func TestExportFromLyingNode(t *testing.T) {
 	defer srv.Close()
 	dir := t.TempDir()
 	out := filepath.Join(dir, "chain.bor")
-	export := func() ran { return borcli(t, srv.URL, dir, "chain", "export", "--out", out) }
+	export := func() outcome { return borcli(t, srv.URL, dir, "chain", "export", "--out", out) }
 
 	o := export()
 	require.Equal(t, exitOK, o.code, o.err)

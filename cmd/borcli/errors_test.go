@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/accounts/keystore"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 )
 
@@ -138,7 +140,7 @@ func TestKeyFiles(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
-	send := func(stdin, key string, args ...string) ran {
+	send := func(stdin, key string, args ...string) outcome {
 		return runWith(t, stdin, nil, append([]string{"send", someone, "1wei", "--node", f.url, "--key", key}, args...)...)
 	}
 	send("", file(testKey, 0o644)).fails(t, exitWallet, "mode 0644", "chmod 600")
@@ -150,7 +152,7 @@ func TestKeyFiles(t *testing.T) {
 	send("", file("0x"+testKey, 0o600)).succeeds(t)
 	send("", file(`{"account":"`+testAddress().Hex()+`","seal_key":"0x`+testKey+`","vote_key":"0x00"}`, 0o600)).succeeds(t)
 	send("", file(testKey, 0o600), "--from", someone).fails(t, exitUsage, "is the key of "+testAddress().Hex())
-	for _, o := range []ran{send("", file("0x"+testKey[:60]+"zzzz", 0o600)), send("", file(`{"seal_key":"0x`+testKey[:60]+`"}`, 0o600))} {
+	for _, o := range []outcome{send("", file("0x"+testKey[:60]+"zzzz", 0o600)), send("", file(`{"seal_key":"0x`+testKey[:60]+`"}`, 0o600))} {
 		require.Equal(t, exitWallet, o.code)
 		require.NotContains(t, o.out+o.err, testKey[:16], "a key is never shown")
 	}
@@ -163,6 +165,7 @@ func TestKeyFiles(t *testing.T) {
 	runWith(t, "secret\n", nil, "account", "create", "--key", path).fails(t, exitUsage, "exists already")
 	require.Contains(t, strings.ToLower(run(t, "account", "list", "--key", path).succeeds(t).out), v["address"])
 	require.Equal(t, v["address"], send("secret\n", path, "--json").succeeds(t).json(t)["from"])
+	path = lightKeystore(t) // is quick to try passwords on
 	send("wrong\n", path).fails(t, exitWallet, "the password is not that of key file")
 	send("", path).fails(t, exitWallet, "--password-file")
 	pw := filepath.Join(dir, "pw")
@@ -171,4 +174,15 @@ func TestKeyFiles(t *testing.T) {
 	require.NoError(t, os.Chmod(pw, 0o600))
 	send("", path, "--password-file", pw).succeeds(t)
 	runWith(t, "\n", nil, "account", "create", "--key", path+"2").fails(t, exitWallet, "is empty")
+}
+
+func lightKeystore(t *testing.T) string {
+	t.Helper()
+	key, err := crypto.HexToECDSA(testKey)
+	require.NoError(t, err)
+	text, err := keystore.EncryptKey(&keystore.Key{Address: testAddress(), PrivateKey: key}, "secret", keystore.LightScryptN, keystore.LightScryptP)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "light.json")
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	return path
 }

@@ -134,7 +134,7 @@ func TestFindEvidence(t *testing.T) {
 	}
 	s.records, other.records = branch("a"), branch("b")
 	out := filepath.Join(t.TempDir(), "found.json")
-	find := func(slot string) ran {
+	find := func(slot string) outcome {
 		return s.as(5, "producer", "evidence", "find", "--slot", slot, "--other", srv.URL, "--out", out)
 	}
 	for _, slot := range []string{"8", "9", "21", "4"} {

@@ -236,15 +236,15 @@ func (s *simulatedChain) pass(d time.Duration) {
 }
 
 // borcli runs a command line against a node.
-func borcli(t *testing.T, node, home string, args ...string) ran {
+func borcli(t *testing.T, node, home string, args ...string) outcome {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	code := execute(t.Context(), append([]string{"--node", node}, args...), surroundings{in: strings.NewReader(""), out: &out, errOut: &errOut, home: home})
-	return ran{code, out.String(), errOut.String()}
+	return outcome{code, out.String(), errOut.String()}
 }
 
 // as runs a command line with an operator's key.
-func (s *simulatedChain) as(n int, args ...string) ran {
+func (s *simulatedChain) as(n int, args ...string) outcome {
 	s.t.Helper()
 	return borcli(s.t, s.url, s.dir, append(args, "--key", s.ops[n].key)...)
 }

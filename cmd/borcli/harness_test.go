@@ -212,27 +212,27 @@ func keyFileOf(t *testing.T) string {
 	return path
 }
 
-// ran is what a command line did.
-type ran struct {
+// outcome is what a command line did.
+type outcome struct {
 	code     int
 	out, err string
 }
 
 // runWith runs a command line in this process.
-func runWith(t *testing.T, stdin string, environ []string, args ...string) ran {
+func runWith(t *testing.T, stdin string, environ []string, args ...string) outcome {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	code := execute(t.Context(), args, surroundings{in: strings.NewReader(stdin), out: &out, errOut: &errOut, environ: environ, home: t.TempDir()})
-	return ran{code, out.String(), errOut.String()}
+	return outcome{code, out.String(), errOut.String()}
 }
 
-func run(t *testing.T, args ...string) ran {
+func run(t *testing.T, args ...string) outcome {
 	t.Helper()
 	return runWith(t, "", nil, args...)
 }
 
 // fails asks for an exit code and for parts of the sentence, which is one line.
-func (o ran) fails(t *testing.T, code int, parts ...string) {
+func (o outcome) fails(t *testing.T, code int, parts ...string) {
 	t.Helper()
 	require.Equal(t, code, o.code, "%s%s", o.out, o.err)
 	for _, p := range parts {
@@ -242,14 +242,14 @@ func (o ran) fails(t *testing.T, code int, parts ...string) {
 	require.True(t, strings.HasPrefix(last, "borcli: "), "%q", o.err)
 }
 
-func (o ran) succeeds(t *testing.T) ran {
+func (o outcome) succeeds(t *testing.T) outcome {
 	t.Helper()
 	require.Equal(t, exitOK, o.code, "%s%s", o.out, o.err)
 	return o
 }
 
 // json reads the output.
-func (o ran) json(t *testing.T) map[string]any {
+func (o outcome) json(t *testing.T) map[string]any {
 	t.Helper()
 	var v map[string]any
 	require.NoError(t, json.Unmarshal([]byte(o.out), &v), "%s%s", o.out, o.err)

@@ -53,7 +53,7 @@ func TestFeesAndFlags(t *testing.T) {
 	f.says("eth_maxPriorityFeePerGas", hexutil.Uint64(3))
 	f.says("eth_estimateGas", hexutil.Uint64(100_000))
 	f.says("eth_getBlockByNumber", map[string]any{"number": "0x9", "baseFeePerGas": hexutil.Uint64(1000)})
-	send := func(args ...string) ran {
+	send := func(args ...string) outcome {
 		return run(t, append([]string{"send", someone, "0", "--node", f.url, "--key", keyFileOf(t)}, args...)...)
 	}
 	send().succeeds(t)
@@ -125,7 +125,7 @@ func TestWaitEndsForTransactionsThatCannotCome(t *testing.T) {
 	tx := capture(f)
 	f.says("eth_getTransactionReceipt", nil)
 	key := keyFileOf(t)
-	send := func(args ...string) ran {
+	send := func(args ...string) outcome {
 		return run(t, append([]string{"send", someone, "1wei", "--node", f.url, "--key", key}, args...)...)
 	}
 	o := send("--timeout", "1ms")

@@ -39,11 +39,11 @@ func openTerminal(t *testing.T) (screen, tty *os.File) {
 func TestPasswordsAreNotShown(t *testing.T) {
 	screen, tty := openTerminal(t)
 	path := filepath.Join(t.TempDir(), "k.json")
-	done := make(chan ran, 1)
+	done := make(chan outcome, 1)
 	go func() {
 		var out, errOut bytes.Buffer
 		code := execute(t.Context(), []string{"account", "create", "--key", path}, surroundings{in: tty, out: &out, errOut: tty, home: t.TempDir(), inTTY: true, errTTY: true})
-		done <- ran{code, out.String(), errOut.String()}
+		done <- outcome{code, out.String(), errOut.String()}
 	}()
 	r := bufio.NewReader(screen)
 	var shown strings.Builder
@@ -103,11 +103,11 @@ func TestInterruptedPromptsLeaveTheTerminalAsItWas(t *testing.T) {
 }
 
 // onTerminal runs a command line as if standard input and error were a terminal.
-func onTerminal(t *testing.T, typed string, args ...string) ran {
+func onTerminal(t *testing.T, typed string, args ...string) outcome {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	code := execute(t.Context(), args, surroundings{in: strings.NewReader(typed), out: &out, errOut: &errOut, home: t.TempDir(), inTTY: true, errTTY: true})
-	return ran{code, out.String(), errOut.String()}
+	return outcome{code, out.String(), errOut.String()}
 }
 
 func TestPeopleAreAskedBeforeMoneyMoves(t *testing.T) {

@@ -63,7 +63,7 @@ func startWalk(t *testing.T) *walkAlong {
 	return a
 }
 
-func (a *walkAlong) run(stdin string, args ...string) ran {
+func (a *walkAlong) run(stdin string, args ...string) outcome {
 	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, a.borcli, args...)
@@ -74,7 +74,7 @@ func (a *walkAlong) run(stdin string, args ...string) ran {
 	if err != nil && !errors.As(err, &exit) {
 		require.NoError(a.t, err)
 	}
-	return ran{c.ProcessState.ExitCode(), out.String(), errOut.String()}
+	return outcome{c.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
 // ok runs a command that succeeds; what it prints as JSON is returned.

@@ -45,7 +45,7 @@ func TestWalletFromNothingToASignature(t *testing.T) {
 	v, _ := newWallet(t, nil)
 	f := newNode(t)
 	tx := capture(f)
-	w := func(stdin string, args ...string) ran {
+	w := func(stdin string, args ...string) outcome {
 		return runWith(t, stdin, nil, append(args, "--wallet", v.SocketPath(), "--node", f.url)...)
 	}
 	pw := walletPassword + "\n"
@@ -77,7 +77,7 @@ func TestWalletFromNothingToASignature(t *testing.T) {
 
 func TestWalletKeysComeAndGo(t *testing.T) {
 	v, _ := newWallet(t, nil)
-	w := func(stdin string, args ...string) ran {
+	w := func(stdin string, args ...string) outcome {
 		return runWith(t, stdin, nil, append(args, "--wallet", v.SocketPath())...)
 	}
 	dir, pw := t.TempDir(), walletPassword+"\n"
@@ -114,14 +114,14 @@ func TestWalletKeysComeAndGo(t *testing.T) {
 
 func TestWalletSignsMessages(t *testing.T) {
 	v, _ := newWallet(t, nil)
-	w := func(stdin string, args ...string) ran {
+	w := func(stdin string, args ...string) outcome {
 		return runWith(t, stdin, nil, append(args, "--wallet", v.SocketPath(), "--json")...)
 	}
 	pw := walletPassword + "\n"
 	w(pw, "wallet", "create", "a").succeeds(t)
 	w(pw, "wallet", "import-key", "a", "--key", keyFileOf(t)).succeeds(t)
 	w(pw, "wallet", "unlock", "a").succeeds(t)
-	signer := func(o ran, hash []byte) string {
+	signer := func(o outcome, hash []byte) string {
 		sig := hexutil.MustDecode(o.succeeds(t).json(t)["signature"].(string))
 		sig[64] -= 27
 		key, err := crypto.SigToPub(hash, sig)
@@ -146,7 +146,7 @@ func TestWalletTokensAndPolicy(t *testing.T) {
 	f := newNode(t)
 	v, c := newWallet(t, func(c *wallet.Config) { c.HTTP = "127.0.0.1:0" })
 	token := filepath.Join(t.TempDir(), "token")
-	w := func(args ...string) ran {
+	w := func(args ...string) outcome {
 		return run(t, append(args, "--wallet", v.HTTPURL(), "--node", f.url)...)
 	}
 	w("wallet", "list").fails(t, exitWallet, "token")
