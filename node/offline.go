@@ -93,7 +93,9 @@ func Feed(ctx context.Context, d *consensus.Driver, mode consensus.Mode, first u
 		waiting, bytes = append(waiting[:0:0], waiting[len(waiting)-res.Rest:]...), 0
 		return nil
 	}
-	decoded := decodeAhead(ctx, next)
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	decoded := decodeAhead(reading, next)
 	for item := range decoded {
 		if errors.Is(item.err, io.EOF) {
 			break
