@@ -104,7 +104,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, srv *gethrpc.
 	}
 	s.conns.add(c)
 	defer s.conns.remove(c)
-	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.CallTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.WriteTimeout/2) // the other half is for the answer
 	err = c.begin(ctx, size)
 	cancel()
 	if err != nil {
