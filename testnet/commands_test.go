@@ -21,7 +21,7 @@ var (
 	word    = regexp.MustCompile(`^[a-z][a-z-]*$`)
 	between = regexp.MustCompile(`\$\(|[|;&(]|\b(?:if|then|until|do)\b`) // one command and the next
 	setting = regexp.MustCompile(`^[A-Z_]+=`)
-	option  = regexp.MustCompile(`^--[a-z][a-z0-9-]*`)
+	option  = regexp.MustCompile(`^--[a-z][a-z0-9_-]*`)
 )
 
 // documentedCommands checks that the commands and flags that documents name are there.
@@ -108,10 +108,11 @@ func (h *helps) check(doc string, line []string) {
 			break // what follows are arguments
 		}
 		if !regexp.MustCompile(`(?m)^  ` + regexp.QuoteMeta(rest[0]) + ` `).MatchString(below) {
-			if len(command) == 1 && len(rest) == 1 && !slices.Contains([]string{"borcli", "borwallet"}, command[0]) {
-				return // "bornode starts", a log line
+			if len(command) == 1 && verbs.MatchString(rest[0]) {
+				return // a log line that begins with the program's name
 			}
-			require.Fail(h.t, "no such command", "%s; %s has none", said, strings.Join(command, " "))
+			h.t.Errorf("%s; there is no such command of %s", said, strings.Join(command, " "))
+			return
 		}
 		command, rest = append(command, rest[0]), rest[1:]
 	}
@@ -121,6 +122,8 @@ func (h *helps) check(doc string, line []string) {
 		if f == "" || strings.HasPrefix(f, "--rpc.") || strings.Contains(w, ".") && command[0] == "bornode" {
 			continue // settings of a node are flags of `bornode run` that its help does not list
 		}
-		require.Regexp(h.t, regexp.QuoteMeta(f)+`\b`, help, "%s; %s has no such flag", said, strings.Join(command, " "))
+		if !strings.Contains(help, f+" ") {
+			h.t.Errorf("%s; %s has no flag %s", said, strings.Join(command, " "), f)
+		}
 	}
 }

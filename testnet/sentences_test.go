@@ -15,7 +15,10 @@ import (
 )
 
 // spokenCommand is a command that a sentence tells somebody to run: ": borcli wallet unlock NAME".
-var spokenCommand = regexp.MustCompile(`\b(?:borcli|borwallet|bornode) [a-z][a-z-]*(?: [a-z][a-z-]*)?(?: --[a-z][a-z-]*)*`)
+var spokenCommand = regexp.MustCompile(`\b(?:borcli|borwallet|bornode) [a-z][a-z-]*(?: [a-z][a-z-]*)?(?: --[a-z][a-z_-]*)*`)
+
+// verbs are what follows a program's name where it is spoken of and not run ("bornode stops before an upgrade").
+var verbs = regexp.MustCompile(`^(?:[a-z]+s|and|or|in|with|then|at|on|of|to|that|cannot|again|by|listening|under|itself)$`)
 
 // spokenCommands checks that the commands which errors and log lines tell people to run are there.
 func spokenCommands(t *testing.T, h *helps) {
@@ -52,20 +55,24 @@ func spokenCommands(t *testing.T, h *helps) {
 // first too where the program is only spoken of ("borcli talks to a node"): then it must not look like a command.
 func (h *helps) spoken(where string, words []string) bool {
 	h.t.Helper()
-	verbs := regexp.MustCompile(`^(?:[a-z]+s|has|is|and|or|in|with|then|at|on|of|to|that|cannot|again|by|listening|under|process|itself)$`)
 	if !h.has(words[:1], words[1]) {
-		require.Regexp(h.t, verbs, words[1], "%s says %q, and there is no such command", where, strings.Join(words, " "))
+		if !verbs.MatchString(words[1]) {
+			h.t.Errorf("%s says %q, and there is no such command", where, strings.Join(words, " "))
+		}
 		return false
 	}
 	command := words[:2]
 	rest := words[2:]
 	if strings.Contains(h.of(command), "Available Commands:\n") && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
-		require.True(h.t, h.has(command, rest[0]), "%s says %q, and there is no such command", where, strings.Join(words, " "))
+		if !h.has(command, rest[0]) {
+			h.t.Errorf("%s says %q, and there is no such command", where, strings.Join(words, " "))
+			return true
+		}
 		command, rest = words[:3], rest[1:]
 	}
 	for _, w := range rest {
-		if strings.HasPrefix(w, "--") {
-			require.Regexp(h.t, regexp.QuoteMeta(w)+`\b`, h.of(command), "%s says %q, and there is no such flag", where, strings.Join(words, " "))
+		if strings.HasPrefix(w, "--") && !strings.Contains(h.of(command), w+" ") {
+			h.t.Errorf("%s says %q, and there is no such flag", where, strings.Join(words, " "))
 		}
 	}
 	return true

@@ -160,6 +160,13 @@ await run("viem", [
     const { results } = await client.simulateCalls({ account: account.address, calls: [store(11n), { to, value: 1n }] });
     expect(results.every((r) => r.status === "success") && results[0].logs.length === 1, "simulateCalls ends otherwise");
   }],
+  ["fill", async () => { // the node fills in what a transaction lacks, the account signs it
+    const { raw, transaction } = await client.fillTransaction({ account, to, value: 2n });
+    expect(raw.startsWith("0x") && transaction.gas >= 21_000n && transaction.nonce === (await client.getTransactionCount({ address: account.address, blockTag: "pending" })), "the transaction is filled in otherwise");
+    const signed = await account.signTransaction({ ...transaction, chainId: await client.getChainId() });
+    receipt = await mined(client.sendRawTransaction({ serializedTransaction: signed }));
+    expect(receipt.status === "success", "the filled transaction failed");
+  }],
   ["overrides", async () => {
     const stateOverride = [{ address, stateDiff: [{ slot: "0x" + "0".repeat(64), value: "0x" + "f".padStart(64, "0") }] }];
     expect((await client.readContract({ address, abi: sample.abi, functionName: "value", stateOverride })) === 15n, "the override has no effect");
