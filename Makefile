@@ -63,5 +63,5 @@ bench: build ## imports, a network, transports, a joining node; tables, JSON and
 contracts: ## compile the system contracts again (needs npm)
 	contracts/build.sh
 
-docs: ## write generated documents again (metrics, configuration, JSON-RPC)
-	BORNODE_UPDATE=1 $(GO) test ./config ./node ./rpc -run 'TestCommentedFile|TestMetricsAreDocumented|TestReference'
+docs: ## write generated documents again (metrics, configuration, JSON-RPC, borcli)
+	BORNODE_UPDATE=1 $(GO) test ./config ./node ./rpc ./cmd/borcli -run 'TestCommentedFile|TestMetricsAreDocumented|TestReference|TestDocs'

@@ -144,6 +144,15 @@ func (c *Chain) searchReversible(h common.Hash) (*types.Transaction, common.Hash
 // HasState reports whether a state with this root is a layer in memory or the one on disk.
 func (c *Chain) HasState(root common.Hash) bool { return c.states.has(root) }
 
+// Kept is how many of the newest blocks can be read back: their states (0: all blocks'), and the tries of their states,
+// which proofs need.
+func (c *Chain) Kept() (states, tries uint64) {
+	if n := c.cfg.history(c.params.MaxReversible); n > 0 {
+		states = n + layersKept
+	}
+	return states, layersKept
+}
+
 // StateAt opens the state after a block for reading: a recent one from pathdb's layers, an older one from the state
 // history, which does not serve proofs. The StateDB belongs to the caller.
 func (c *Chain) StateAt(h *types.Header) (*state.StateDB, error) {
@@ -158,8 +167,8 @@ func (c *Chain) StateAt(h *types.Header) (*state.StateDB, error) {
 		return db, nil
 	}
 	kept := "all blocks"
-	if n := c.cfg.history(c.params.MaxReversible); n > 0 {
-		kept = fmt.Sprintf("the last %d blocks (state_history)", n+layersKept)
+	if n, _ := c.Kept(); n > 0 {
+		kept = fmt.Sprintf("the last %d blocks (state_history)", n)
 	}
 	return nil, fmt.Errorf("%w for block %s; kept are the states of %s: %w", ErrStateUnavailable, h.Number, kept, err)
 }

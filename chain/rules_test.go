@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/contracts"
@@ -460,4 +461,21 @@ func TestWhatADecisionMeans(t *testing.T) {
 	require.Nil(t, d.unknown(70), "withdrawn")
 	d = book.decide([]contracts.Change{upgrade(60, "x", x), upgrade(60, "x", common.Hash{}), upgrade(60, "x", y)})
 	require.Equal(t, y, d.unknown(70).digest, "the last decision stands")
+}
+
+// Old states tell the rules of old blocks, for traces and receipts that are made again.
+func TestRulesOfOldBlocks(t *testing.T) {
+	gen, n := newVotedChain(t)
+	n.upTo(75 + 2*layersKept)
+	require.False(t, n.HasState(n.HeaderByNumber(69).Root))
+	n.rules = newRuleBook(n.params, nil)
+	for h, want := range map[uint64]uint64{60: gen.params.GasLimit, 68: gen.params.GasLimit, 69: voted, 71: voted} {
+		require.Eventually(t, func() bool { // the index of the history is made in the background
+			p, err := n.ParamsAt(n.HeaderByNumber(h))
+			return err == nil && p.GasLimit == want
+		}, 60*time.Second, 10*time.Millisecond, "child of block %d", h)
+	}
+	_, err := n.ParamsAt(&types.Header{Number: big.NewInt(5), Root: common.Hash{1}})
+	require.ErrorIs(t, err, ErrStateUnavailable)
+	require.EqualValues(t, voted, n.Params().GasLimit)
 }

@@ -60,6 +60,9 @@ var ErrRanBefore = errors.New("this node ran before; open it again with New")
 func New(ctx context.Context, cfg *config.Config, log *zap.Logger, reg *prometheus.Registry) (*Node, error) {
 	n := &Node{cfg: cfg, log: log, reg: reg}
 	if err := n.open(ctx); err != nil {
+		if u, ok := missing(err); ok {
+			err = u
+		}
 		return nil, errors.Join(err, n.close())
 	}
 	return n, nil
@@ -267,11 +270,10 @@ func (n *Node) Run(ctx context.Context) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = nil
 	}
-	var unknown chain.ErrUnknownUpgrade
-	if errors.As(err, &unknown) {
-		n.log.Error("bornode stops before an upgrade that it does not know", zap.String("upgrade", unknown.Name),
-			zap.Stringer("digest", unknown.Digest), zap.Uint64("block", unknown.Height), zap.Uint64("height", n.chain.CurrentHeader().Number.Uint64()))
-		return errors.Join(unknown, n.close())
+	if u, ok := missing(err); ok {
+		n.log.Error("bornode stops before an upgrade that it does not know", zap.String("upgrade", u.Name), zap.Stringer("digest", u.Digest),
+			zap.Uint64("block", u.Height), zap.Uint64("height", n.chain.CurrentHeader().Number.Uint64()))
+		return errors.Join(u, n.close())
 	}
 	err = errors.Join(err, n.close())
 	if err != nil {
@@ -280,6 +282,12 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	n.log.Info("bornode ends")
 	return nil
+}
+
+// missing is the upgrade that a node cannot go on without: its sentence says all that an operator needs.
+func missing(err error) (u chain.ErrUnknownUpgrade, ok bool) {
+	ok = errors.As(err, &u)
+	return u, ok
 }
 
 func part(name string, err error) error {

@@ -37,6 +37,7 @@ type (
 	}
 	States interface {
 		StateAt(h *types.Header) (*state.StateDB, error) // a fresh value that the caller owns
+		Kept() (states, tries uint64)                    // of how many of the newest blocks; 0: of all
 		Config() *params.ChainConfig
 		Params() block.Parameters // of the executed head's child
 		Rules

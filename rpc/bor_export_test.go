@@ -46,6 +46,7 @@ func TestExportBlocks(t *testing.T) {
 type proofChain struct {
 	Chain
 	sealed []*block.SealedHeader
+	lost   *block.SealedHeader // of a branch that lost
 	final  uint64
 }
 
@@ -71,6 +72,9 @@ func (c *proofChain) HeaderByHash(h common.Hash) *types.Header {
 	if s := c.Sealed(h); s != nil {
 		return s.Header
 	}
+	if c.lost != nil && c.lost.Hash() == h {
+		return c.lost.Header
+	}
 	return nil
 }
 
@@ -85,6 +89,13 @@ func TestFinalProof(t *testing.T) {
 	c := &proofChain{}
 	for i := range 12 {
 		r := &block.Record{Version: block.RecordVersion, Slot: uint64(i)}
+		if i == 2 { // a certificate for a block that is not on this chain
+			h := types.CopyHeader(c.sealed[1].Header)
+			h.GasUsed++
+			c.lost = &block.SealedHeader{Header: h, Record: c.sealed[1].Record}
+			p := c.lost.Point()
+			r.FC = &block.Certificate{Link: block.Link{Kind: block.Precommit, Source: p, Target: p}, Bitmaps: [][]byte{{1}}}
+		}
 		if i == 5 || i == 8 || i == 11 { // certificates for 3, 6 and 9
 			p := c.sealed[i-2].Point()
 			r.FC = &block.Certificate{Link: block.Link{Kind: block.Precommit, Source: p, Target: p}, Bitmaps: [][]byte{{1}}}

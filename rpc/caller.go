@@ -225,6 +225,9 @@ func (s *service) enter(ctx context.Context, g *gate) (func(), error) {
 	host := local
 	if c != nil {
 		host = c.host
+		if c.ctx.Err() != nil {
+			return nil, errGone
+		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()

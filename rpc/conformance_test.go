@@ -188,6 +188,10 @@ func TestErrorWords(t *testing.T) {
 		require.NoError(t, err)
 		requireCode(t, n.call(nil, "eth_sendRawTransaction", hexutil.Bytes(raw)), codeServer, x.text)
 	}
+	// The remedy follows the words.
+	require.NoError(t, n.eth.SendTransaction(bg, n.sign(3, 0, &to, 0, nil, 21_000)))
+	require.ErrorContains(t, n.eth.SendTransaction(bg, n.sign(3, 0, &to, 1, nil, 21_000)), "replacement transaction underpriced; offer 10 % more")
+	require.ErrorContains(t, n.eth.SendTransaction(bg, n.sign(30, 0, &to, 1, nil, 21_000)), "; send ether to the account")
 	poor := common.Address{0xee}
 	for _, method := range []string{"eth_call", "eth_estimateGas", "eth_createAccessList"} {
 		err := n.call(nil, method, anyMap{"from": poor, "to": addr, "value": "0x1"}, "latest")
@@ -207,6 +211,15 @@ func TestErrorWords(t *testing.T) {
 			requireCode(t, n.call(nil, method, anyMap{"to": addr}, "latest", anyMap{}, bad), codeInvalidParams, "block override")
 		}
 	}
+}
+
+// The nonce of a contract's creation is the overridden one.
+func TestAccessListUnderOverrides(t *testing.T) {
+	n := newNet(t, 0, nil)
+	from := account(1)
+	// Reads the balance of itself, whose address follows from the nonce: it is warm and must not be listed.
+	list := n.get("eth_createAccessList", anyMap{"from": from, "input": "0x30315000"}, "latest", anyMap{from.Hex(): anyMap{"nonce": "0x7"}})
+	require.Equal(t, []any{}, list["accessList"])
 }
 
 // A call that is told another block number sees the hashes of the chain's blocks all the same.
@@ -305,6 +318,40 @@ type laterChain struct {
 func (c laterChain) Config() *params.ChainConfig { return c.config }
 
 func lower(a common.Address) string { return strings.ToLower(a.Hex()) }
+
+// Old blocks: states are read from the history, proofs and simulations are refused in words, traces go on.
+func TestOldBlocks(t *testing.T) {
+	n := newNet(t, 0, nil)
+	addr := n.deploy() // block 1
+	tx := n.store(1, addr, 7, "seven")
+	for n.chain.CurrentHeader().Number.Uint64() < 150 {
+		n.mine()
+	}
+	slot := func() (out common.Hash, err error) { return out, n.call(&out, "eth_getStorageAt", addr, "0x0", "0x1") }
+	require.Eventually(t, func() bool { _, err := slot(); return err == nil }, waitTime, pollTime, "the history is indexed in the background")
+	got, err := slot()
+	require.NoError(t, err)
+	require.Equal(t, common.Hash{31: 5}, got)
+	call := anyMap{"to": addr, "input": hexutil.Bytes(n.abi.Methods["value"].ID)}
+	require.NoError(t, n.call(&got, "eth_call", call, "0x1"))
+	require.Equal(t, common.Hash{31: 5}, got)
+	require.NoError(t, n.call(nil, "eth_estimateGas", call, "0x1"))
+	frame := n.get("debug_traceTransaction", tx.Hash(), anyMap{"tracer": "callTracer"})
+	require.Equal(t, lower(account(1)), frame["from"])
+	capable := n.get("eth_capabilities")
+	require.Equal(t, anyMap{"number": "0x96", "hash": n.chain.CurrentHeader().Hash().Hex()}, capable["head"])
+	for _, k := range []string{"tx", "logs", "receipts", "blocks"} {
+		require.Equal(t, anyMap{"disabled": false, "oldestBlock": "0x0"}, capable[k])
+	}
+	require.Equal(t, anyMap{"disabled": false, "oldestBlock": "0x0", "deleteStrategy": anyMap{"type": "window", "retentionBlocks": hexutil.EncodeUint64(90_128)}}, capable["state"])
+	proofs := capable["stateproofs"].(anyMap)
+	require.Equal(t, anyMap{"type": "window", "retentionBlocks": "0x80"}, proofs["deleteStrategy"])
+	require.Equal(t, "0x17", proofs["oldestBlock"])
+	require.NoError(t, n.call(nil, "eth_getProof", addr, []string{"0x0"}, proofs["oldestBlock"]), "as far as it says")
+	requireCode(t, n.call(nil, "eth_getProof", addr, []string{}, "0x1"), codeServer, "the newest blocks only")
+	require.NoError(t, n.call(nil, "eth_simulateV1", anyMap{"blockStateCalls": []any{anyMap{}}}, proofs["oldestBlock"]))
+	requireCode(t, n.call(nil, "eth_simulateV1", anyMap{"blockStateCalls": []any{anyMap{}}}, "0x1"), codeServer, "only the newest blocks have")
+}
 
 // ethclient reads what a simulation answers.
 func TestSimulateByClient(t *testing.T) {

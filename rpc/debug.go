@@ -114,14 +114,33 @@ func (d *debugAPI) traceKnown(ctx context.Context, ref gethrpc.BlockNumberOrHash
 
 // TraceBlock traces a block that the caller has, on the state of its parent, which this node must have.
 func (d *debugAPI) TraceBlock(ctx context.Context, raw hexutil.Bytes, cfg *traceConfig) ([]tracedJSON, error) {
+	b, err := d.decodeBlock(raw)
+	if err != nil {
+		return nil, err
+	}
+	return d.traceBlock(ctx, b, cfg)
+}
+
+// decodeBlock reads a block that nobody has checked. What would make go-ethereum compute without end is refused.
+func (d *debugAPI) decodeBlock(raw []byte) (*types.Block, error) {
 	b := new(types.Block)
 	if err := rlp.DecodeBytes(raw, b); err != nil {
 		return nil, invalidParams("the bytes are no block in RLP: %s", err)
 	}
-	if b.BaseFee() == nil || b.Header().ExcessBlobGas == nil || b.BeaconRoot() == nil {
-		return nil, invalidParams("the header lacks fields that every block of this chain has")
+	if err := b.SanityCheck(); err != nil {
+		return nil, invalidParams("block: %s", err)
 	}
-	return d.traceBlock(ctx, b, cfg)
+	h := b.Header()
+	switch {
+	case h.BaseFee == nil || h.ExcessBlobGas == nil || h.ParentBeaconRoot == nil:
+		return nil, invalidParams("the header lacks fields that every block of this chain has")
+	case *h.ExcessBlobGas != 0 || h.Difficulty.Sign() != 0:
+		return nil, invalidParams("the header's excess blob gas and difficulty must be 0")
+	}
+	if p := d.back.Chain.HeaderByHash(h.ParentHash); p != nil && p.Number.Uint64()+1 != h.Number.Uint64() {
+		return nil, invalidParams("the block has height %s, its parent %s", h.Number, p.Number)
+	}
+	return b, nil
 }
 
 func (d *debugAPI) traceBlock(ctx context.Context, b *types.Block, cfg *traceConfig) ([]tracedJSON, error) {

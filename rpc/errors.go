@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core"
+	pool "github.com/ethereum/go-ethereum/core/txpool"
 	"github.com/ethereum/go-ethereum/core/vm"
 )
 
@@ -111,10 +112,27 @@ func reverted(data []byte) *Error {
 	return &Error{Code: codeReverted, Message: msg, Data: hexutil.Encode(data)}
 }
 
+// remedies follow the pool's own words, which clients look for.
+var remedies = []struct {
+	err    error
+	remedy string
+}{
+	{core.ErrInsufficientFunds, "send ether to the account, or lower value, gas or fees"},
+	{core.ErrFeeCapTooLow, "offer at least the base fee (eth_baseFee)"},
+	{core.ErrNonceTooLow, "ask eth_getTransactionCount at pending for the next nonce"},
+	{pool.ErrReplaceUnderpriced, "offer 10 % more tip and fee than the one that waits with this nonce"},
+	{pool.ErrInflightTxLimitReached, "wait until the one that waits is in a block"},
+}
+
 // submitError is the answer to a refused transaction. The pool's sentences are kept: wallets read them.
 func submitError(err error) error {
 	if txpool.Overloaded(err) {
 		return &Error{Code: codeLimit, Message: err.Error()}
+	}
+	for _, x := range remedies {
+		if errors.Is(err, x.err) {
+			return &Error{Code: codeServer, Message: err.Error() + "; " + x.remedy}
+		}
 	}
 	return &Error{Code: codeServer, Message: err.Error()}
 }

@@ -164,8 +164,10 @@ func (a *ethAPI) CreateAccessList(ctx context.Context, args callArgs, ref *gethr
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
 	if args.Nonce == nil {
-		n := hexutil.Uint64(db.GetNonce(args.from()))
-		args.Nonce = &n
+		args.Nonce = (*hexutil.Uint64)(new(db.GetNonce(args.from())))
+		if accounts != nil && (*accounts)[args.from()].Nonce != nil {
+			args.Nonce = (*accounts)[args.from()].Nonce
+		}
 	}
 	skip := a.notListed(&args, h)
 	var list types.AccessList

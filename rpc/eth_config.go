@@ -61,3 +61,49 @@ func forkAt(cfg *params.ChainConfig, genesis *types.Header, at *uint64) *forkJSO
 	maps.DeleteFunc(f.SystemContracts, func(_ string, addr common.Address) bool { return addr == common.Address{} }) // no deposits here
 	return f
 }
+
+// capabilitiesJSON is the answer of eth_capabilities: how far back the node answers.
+type capabilitiesJSON struct {
+	Head        capableHeadJSON `json:"head"`
+	State       capableJSON     `json:"state"`
+	Tx          capableJSON     `json:"tx"`
+	Logs        capableJSON     `json:"logs"`
+	Receipts    capableJSON     `json:"receipts"`
+	Blocks      capableJSON     `json:"blocks"`
+	StateProofs capableJSON     `json:"stateproofs"`
+}
+
+type capableHeadJSON struct {
+	Number hexutil.Uint64 `json:"number"`
+	Hash   common.Hash    `json:"hash"`
+}
+
+type capableJSON struct {
+	Disabled bool                `json:"disabled"`
+	Oldest   hexutil.Uint64      `json:"oldestBlock"`
+	Delete   *deleteStrategyJSON `json:"deleteStrategy,omitempty"`
+}
+
+type deleteStrategyJSON struct {
+	Type   string         `json:"type"` // window
+	Blocks hexutil.Uint64 `json:"retentionBlocks"`
+}
+
+// Capabilities tells how far back states and proofs reach. Blocks, receipts and logs are never deleted.
+func (a *ethAPI) Capabilities() *capabilitiesJSON {
+	head := a.back.Chain.CurrentHeader()
+	newest := func(n uint64) capableJSON {
+		if n == 0 {
+			return capableJSON{}
+		}
+		c := capableJSON{Delete: &deleteStrategyJSON{"window", hexutil.Uint64(n)}}
+		if h := head.Number.Uint64(); h >= n {
+			c.Oldest = hexutil.Uint64(h + 1 - n)
+		}
+		return c
+	}
+	states, tries := a.back.Chain.Kept()
+	return &capabilitiesJSON{
+		Head: capableHeadJSON{hexutil.Uint64(head.Number.Uint64()), head.Hash()}, State: newest(states), StateProofs: newest(tries),
+	}
+}

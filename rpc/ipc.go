@@ -13,13 +13,16 @@ import (
 	"go.uber.org/zap"
 )
 
+const ipcCloseWait = time.Second // for the reason of a connection's end
+
 // ipcStream is a connection of the Unix socket: JSON values one after another.
 type ipcStream struct {
 	conn net.Conn
 	dec  *json.Decoder
 	left io.LimitedReader // what the message may still read
 
-	mu sync.Mutex // one write at a time
+	mu     sync.Mutex // one write at a time
+	broken bool       // a message was written in part
 }
 
 func newIPCStream(c net.Conn) *ipcStream {
@@ -33,8 +36,8 @@ func (c *ipcStream) read(limit int) ([]byte, error) {
 	c.left.N = int64(limit) + ipcReadAhead
 	var raw json.RawMessage
 	err := c.dec.Decode(&raw)
-	if errors.Is(err, io.ErrUnexpectedEOF) && c.left.N <= 0 {
-		err = fmt.Errorf("a message of more than %d bytes (rpc.body_bytes)", limit)
+	if err != nil && c.left.N <= 0 {
+		err = errMessageSize
 	}
 	return raw, err
 }
@@ -44,13 +47,18 @@ func (c *ipcStream) write(b []byte, deadline time.Time) error {
 	defer c.mu.Unlock()
 	_ = c.conn.SetWriteDeadline(deadline)
 	_, err := c.conn.Write(append(b, '\n'))
+	c.broken = c.broken || err != nil
 	return err
 }
 
 func (c *ipcStream) shut(reason string) {
-	if reason != "" && c.mu.TryLock() { // else a message is half written, and the client would not understand
-		_ = c.conn.SetWriteDeadline(time.Now().Add(wsCloseWait))
-		_, _ = c.conn.Write(append(closing(reason), '\n'))
+	if reason != "" {
+		_ = c.conn.SetWriteDeadline(time.Now().Add(ipcCloseWait)) // a write under way ends by then
+		c.mu.Lock()
+		if !c.broken { // else the client would not understand it
+			_ = c.conn.SetWriteDeadline(time.Now().Add(ipcCloseWait))
+			_, _ = c.conn.Write(append(closing(reason), '\n'))
+		}
 		c.mu.Unlock()
 	}
 	_ = c.conn.Close()

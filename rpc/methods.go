@@ -56,6 +56,7 @@ func chainGroups() []Group {
 			{"eth_blockNumber", "", "number", "height of the executed head", ""},
 			{"eth_syncing", "", "false or object", "how far the node is while it catches up", ""},
 			{"eth_config", "", "object", "the rules that hold now, next and last (EIP-7910)", ""},
+			{"eth_capabilities", "", "object", "how far back blocks, states, proofs and logs can be read", ""},
 			{"eth_accounts", "", "list", "always empty: a node holds no keys of users", ""},
 		}},
 		{"Blocks", "", []Method{
@@ -185,7 +186,6 @@ var absent = []struct{ names, why string }{
 	{"eth_coinbase, eth_mining, eth_hashrate, eth_getWork, eth_submitWork, eth_submitHashrate, miner_*", "nothing is mined: bor_producers and bor_schedule tell who makes blocks"},
 	{"eth_protocolVersion", "devp2p is not spoken: web3_clientVersion and bor_peers tell what is"},
 	{"eth_getBlockAccessList", "block access lists belong to a later fork of Ethereum than this chain's rules (eth_config)"},
-	{"eth_capabilities", "what a node keeps is its configuration: all blocks, receipts and logs; states as far back as `state_history` says"},
 	{"eth_getTransactionBySenderAndNonce", "there is no index of senders; the hash is known to who signed"},
 	{"shh_*, bzz_*, les_*", "gone from Ethereum itself"},
 	{"debug_setHead, debug_traceChain, debug_traceBlockFromFile, debug_standardTrace…ToFile, debug_db…, debug_storageRangeAt, debug_executionWitness", "they change or expose the node's own files; debug_trace… and `bornode fsck` do what is safe of it"},

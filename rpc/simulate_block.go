@@ -206,6 +206,9 @@ func (r *simulatedRun) finish(ctx context.Context) (*simulatedJSON, error) {
 	if err := r.db.Error(); err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil { // the calls of the block's begin or end may have been cut
+		return nil, abortedCall(r.cfg.CallTimeout)
+	}
 	h.Bloom = types.MergeBloom(r.receipts)
 	h.TxHash, h.ReceiptHash = types.DeriveSha(r.txs, trie.NewStackTrie(nil)), types.DeriveSha(r.receipts, trie.NewStackTrie(nil))
 	b := &block.Block{SealedHeader: &block.SealedHeader{Header: h, Record: new(block.Record)}, Transactions: r.txs, Senders: r.senders}

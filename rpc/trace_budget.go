@@ -20,7 +20,7 @@ const (
 	traceLogBytes     = 384
 	traceAccountBytes = 384
 	traceSlotBytes    = 288
-	traceDepth        = 16 // frames of nesting that make encoding a frame as costly again
+	traceDepth        = 4 // frames of nesting that make encoding a frame as costly again
 )
 
 var errTraceSize = limitExceeded("the trace is larger than %d MiB, the most of one answer; trace one transaction, use callTracer, or have less of each step (disableStack, disableStorage, limit)", maxTraceBytes>>20)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -55,7 +56,7 @@ func TestTracesAreGoEthereums(t *testing.T) {
 	busy := n.deployCode(busyCode(sample, common.Address{0x73}))
 	args, err := n.abi.Pack("", big.NewInt(5))
 	require.NoError(t, err)
-	txs := []*types.Transaction{n.store(1, sample, 7, "seven"), n.send(1, &busy, 10, nil), n.send(1, nil, 0, append(n.code, args...)), n.store(1, sample, 13, "refused")}
+	txs := []*types.Transaction{n.store(1, sample, 0, "a refund"), n.store(1, sample, 7, "seven"), n.send(1, &busy, 10, nil), n.send(1, nil, 0, append(n.code, args...)), n.store(1, sample, 13, "refused")}
 	b := n.mine()
 	require.Len(t, b.Transactions, len(txs))
 	ref := tracers.NewAPI(&refBackend{n.srv.service, rawdb.NewMemoryDatabase()})
@@ -166,6 +167,20 @@ func TestRawEncodings(t *testing.T) {
 	}
 }
 
+// Traces cost seconds and megabytes: without being told to, a node makes none for the network.
+func TestDebugIsOptional(t *testing.T) {
+	n := newNet(t, 0, func(c *Config) { c.Namespaces = DefaultConfig().Namespaces })
+	local := n.srv.Client()
+	defer local.Close()
+	for _, m := range Methods() {
+		if m.Namespace() == "debug" {
+			requireCode(t, n.call(nil, m.Name), -32601, "does not exist/is not available")
+			err := local.Call(nil, m.Name)
+			require.False(t, err != nil && strings.Contains(err.Error(), "does not exist"), "%s on the Unix socket: %v", m.Name, err)
+		}
+	}
+}
+
 // What a trace may take is bounded, whatever it traces and however.
 func TestTraceBounds(t *testing.T) {
 	n := newNet(t, 0, nil)
@@ -174,8 +189,8 @@ func TestTraceBounds(t *testing.T) {
 		loop.Hex(): anyMap{"code": "0x5b5f56"},
 		// Calls an account without code for ever, with 64 KiB of input.
 		caller.Hex(): anyMap{"code": "0x5b5f5f620100005f5f61ffff5af1505f56"},
-		// Calls itself with 4 KiB of input until it is too deep.
-		nested.Hex(): anyMap{"code": "0x5f5f6110005f5f305af15f5f6110005f5f305af100"},
+		// Calls itself with 4 KiB of input as deep as the gas goes: 5 MB, but each level is encoded once more.
+		nested.Hex(): anyMap{"code": "0x5f5f6110005f5f305af100"},
 	}
 	gas := map[common.Address]string{loop: "0x3d0900", caller: "0x61a80", nested: "0x3d0900"}
 	trace := func(to common.Address, cfg anyMap) error {
@@ -209,9 +224,19 @@ func TestTraceBounds(t *testing.T) {
 	require.ErrorContains(t, n.call(nil, "debug_traceBlockByNumber", "0x99"), "block not found")
 	require.ErrorContains(t, n.call(nil, "debug_traceBlockByNumber", "earliest"), "genesis is not traceable")
 	requireCode(t, n.call(nil, "debug_traceBlock", "0xc0"), codeInvalidParams, "no block in RLP")
-	old, err := rlp.EncodeToBytes(types.NewBlockWithHeader(&types.Header{Number: common.Big1, Difficulty: new(big.Int)}))
-	require.NoError(t, err)
-	requireCode(t, n.call(nil, "debug_traceBlock", hexutil.Bytes(old)), codeInvalidParams, "lacks fields")
+	for text, change := range map[string]func(*types.Header){
+		"lacks fields":               func(h *types.Header) { *h = types.Header{Number: common.Big1, Difficulty: new(big.Int)} },
+		"excess blob gas":            func(h *types.Header) { h.ExcessBlobGas = new(uint64(1 << 60)) },
+		"bitlen":                     func(h *types.Header) { h.BaseFee = new(big.Int).Lsh(common.Big1, 300) },
+		"has height 7, its parent 0": func(h *types.Header) { h.Number = big.NewInt(7) },
+	} {
+		h := types.CopyHeader(n.mine().Header)
+		h.ParentHash = n.chain.HeaderByNumber(0).Hash()
+		change(h)
+		raw, err := rlp.EncodeToBytes(types.NewBlockWithHeader(h).WithBody(types.Body{Withdrawals: types.Withdrawals{}}))
+		require.NoError(t, err)
+		requireCode(t, n.call(nil, "debug_traceBlock", hexutil.Bytes(raw)), codeInvalidParams, text)
+	}
 
 	require.Zero(t, n.srv.traces.running, "every place was given back")
 	for i := range maxTraces {
@@ -219,7 +244,7 @@ func TestTraceBounds(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(bg)
 	cancel()
-	_, err = n.srv.newTrace(ended, nil)
+	_, err := n.srv.newTrace(ended, nil)
 	requireCode(t, err, codeLimit, "4 of all")
 }
 

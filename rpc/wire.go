@@ -13,6 +13,8 @@ import (
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 )
 
+var errMessageSize = errors.New("the message is too large")
+
 // stream is a connection that carries messages both ways: WebSocket or a Unix socket.
 type stream interface {
 	// read is the next message, of at most limit bytes.
@@ -79,15 +81,20 @@ func (w *wire) receive(to *json.RawMessage) error {
 	}
 	for {
 		b, err := w.stream.read(w.s.cfg.BodyBytes)
-		if err != nil {
-			return err
+		if err == nil {
+			var wants bool
+			if b, wants, err = requestOf(b); err == nil && !wants {
+				continue
+			}
 		}
-		msg, wants, err := requestOf(b)
 		if err != nil {
+			w.cancel() // go-ethereum's server waits for the calls to end before it closes the connection
+			if broken := (*json.SyntaxError)(nil); errors.Is(err, errMessageSize) {
+				w.close(fmt.Sprintf("a message of more than %d bytes (rpc.body_bytes)", w.s.cfg.BodyBytes))
+			} else if !errors.As(err, &broken) { // which is answered first
+				w.close("")
+			}
 			return err
-		}
-		if !wants {
-			continue
 		}
 		size := 2 * int64(len(b)) // as read and as decoded
 		if !w.s.inFlight.take(w.host, size) {
@@ -98,7 +105,7 @@ func (w *wire) receive(to *json.RawMessage) error {
 			w.s.inFlight.give(w.host, size)
 			return err
 		}
-		*to = msg
+		*to = b
 		return nil
 	}
 }

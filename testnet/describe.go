@@ -3,6 +3,7 @@ package testnet
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"text/tabwriter"
 )
 
@@ -18,6 +19,7 @@ func (n *Network) Describe(w io.Writer) error {
 	for _, a := range n.Accounts[:shownAccounts] {
 		fmt.Fprintf(t, "%s\t0x%s\n", a.Address, a.Key)
 	}
-	fmt.Fprintf(t, "\nnext: bornode testnet status|load|kill|restart|partition|heal|add|logs|down --dir %s\n", n.Dir)
+	fmt.Fprintf(t, "\ntheir keys, and the admin's, are files in %s; a producer's is keys/producer.json in its folder\n", filepath.Dir(n.accountKeyFile("")))
+	fmt.Fprintf(t, "next: bornode testnet status|load|kill|restart|partition|heal|add|logs|down --dir %s\n", n.Dir)
 	return t.Flush()
 }

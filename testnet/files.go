@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +46,28 @@ func newAccount() (Account, error) {
 	return Account{Address: crypto.PubkeyToAddress(k.PublicKey), Key: hex.EncodeToString(crypto.FromECDSA(k))}, nil
 }
 
+// writeAccountKeys writes the keys of the admin and of the accounts that are shown, as programs take them.
+func (n *Network) writeAccountKeys() error {
+	if err := os.MkdirAll(filepath.Dir(n.accountKeyFile("admin")), 0o700); err != nil {
+		return err
+	}
+	keys := map[string]Account{"admin": n.Admin}
+	for i, a := range n.Accounts[:shownAccounts] {
+		keys[strconv.Itoa(i)] = a
+	}
+	for name, a := range keys {
+		if err := os.WriteFile(n.accountKeyFile(name), []byte(a.Key+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accountKeyFile is the file with an account's key: name is its number among those shown, or admin.
+func (n *Network) accountKeyFile(name string) string {
+	return filepath.Join(n.Dir, "accounts", name+".key")
+}
+
 // writeGenesis makes the network's accounts and its genesis file.
 func (n *Network) writeGenesis(spec Spec) error {
 	n.ChainID = testChainID
@@ -65,6 +89,9 @@ func (n *Network) writeGenesis(spec Spec) error {
 		}
 		n.Accounts = append(n.Accounts, a)
 		o.Alloc[a.Address] = ether
+	}
+	if err := n.writeAccountKeys(); err != nil {
+		return err
 	}
 	o.Members = append(o.Members, spec.Members...)
 	for _, x := range n.Nodes {

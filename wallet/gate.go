@@ -2,6 +2,7 @@ package wallet
 
 import (
 	"context"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -29,7 +30,12 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 }
 
-func (g *gate) leave() { <-g.turn }
+// leave also gives the memory of the hashing back to the system (256 MB each time, with what was derived from the
+// password), before the next one asks for as much.
+func (g *gate) leave() {
+	debug.FreeOSMemory()
+	<-g.turn
+}
 
 // throttle slows down who guesses the password of one wallet: over all connections, until the process ends.
 type throttle struct {

@@ -54,6 +54,8 @@ const (
 	MaxAuthorizations = 64
 	// MaxShown bounds a value in a readable form, in characters.
 	MaxShown = 4096
+	// MaxReadable bounds the readable form of typed data, in bytes.
+	MaxReadable = 512 << 10
 
 	// Typed data: bytes of the request, struct types, fields over all types, values, and how deep they nest. The values
 	// times the fields bound the work of hashing.

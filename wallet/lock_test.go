@@ -1,6 +1,7 @@
 package wallet
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -161,6 +162,28 @@ func TestThrottleOverQueue(t *testing.T) {
 		}
 		require.Equal(t, map[int]int{CodeWrongPassword: 1, CodeTooMany: MaxHashQueue - 1}, codes)
 	})
+}
+
+// Who has gone, and a daemon that stops, wait for no more keys to be opened.
+func TestLongOperationsEnd(t *testing.T) {
+	s := openService(t, testConfig(t))
+	account(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.openKeys(ctx, s.wallets["main"], testPassword, true)
+	require.ErrorIs(t, err, context.Canceled)
+	before := s.List()[0].Accounts
+	require.Error(t, s.build(ctx, s.wallets["main"], "a new password", nil))
+	require.NoError(t, s.Unlock(t.Context(), "main", testPassword, 60), "nothing has changed")
+	require.Equal(t, before, s.List()[0].Accounts)
+	w := s.wallets["main"]
+	s.Close()
+	_, err = s.openKeys(t.Context(), w, testPassword, true)
+	require.ErrorContains(t, err, "is stopping")
+	requireCode(t, CodeInternal, s.Unlock(t.Context(), "main", testPassword, 60), "is stopping")
+	requireCode(t, CodeInternal, s.Create(t.Context(), "more", testPassword), "is stopping")
+	_, err = s.SignMessage(t.Context(), before[0], []byte("x"))
+	requireCode(t, CodeLocked, err)
 }
 
 func TestHashQueueIsBounded(t *testing.T) {

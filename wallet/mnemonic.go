@@ -56,6 +56,9 @@ func (s *Service) ImportMnemonic(ctx context.Context, name, password, words, pas
 	var list []common.Address
 	err = s.withPassword(ctx, name, password, false, func(w *wallet, _ map[common.Address][]byte) error {
 		for _, path := range paths {
+			if err := s.goOn(ctx); err != nil {
+				return internal("import the mnemonic: %v", err)
+			}
 			key, address, err := derive(seed, path)
 			if err != nil {
 				return invalid("no key lies at %s: use another path", path)

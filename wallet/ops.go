@@ -53,7 +53,7 @@ func (s *Service) Create(ctx context.Context, name, password string) error {
 		return invalid("there are %d wallets already, which is the most: delete one, or use another dir", MaxWallets)
 	}
 	w := &wallet{name: name, dir: filepath.Join(s.root, name)}
-	if err := s.build(w, password, nil); err != nil {
+	if err := s.build(ctx, w, password, nil); err != nil {
 		return internal("make wallet %s: %v", name, err)
 	}
 	s.mu.Lock()
@@ -65,7 +65,7 @@ func (s *Service) Create(ctx context.Context, name, password string) error {
 
 // build writes the folder of a wallet with the given keys beside its place and then moves it there in one step. What
 // was there before is replaced if it is a wallet's folder.
-func (s *Service) build(w *wallet, password string, keys map[common.Address][]byte) error {
+func (s *Service) build(ctx context.Context, w *wallet, password string, keys map[common.Address][]byte) error {
 	tmp, err := os.MkdirTemp(s.root, newPrefix+"*") // mode 0700
 	if err != nil {
 		return err
@@ -81,6 +81,9 @@ func (s *Service) build(w *wallet, password string, keys map[common.Address][]by
 		return err
 	}
 	for _, e := range w.accounts {
+		if err := s.goOn(ctx); err != nil {
+			return err
+		}
 		if err := s.writeKey(tmp, e.file, keys[e.address], e.address, password); err != nil {
 			return err
 		}
@@ -257,7 +260,7 @@ func (s *Service) ChangePassword(ctx context.Context, name, password, newPasswor
 		if len(keys) < len(w.accounts) {
 			return invalid("wallet %s holds files under another password, which would be lost: export those accounts and move the files away first", name)
 		}
-		if err := s.build(w, newPassword, keys); err != nil {
+		if err := s.build(ctx, w, newPassword, keys); err != nil {
 			return internal("change the password of wallet %s: %v", name, err)
 		}
 		s.log.Info("password changed", zap.String("wallet", name))

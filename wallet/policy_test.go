@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,10 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/contracts"
 )
 
 var (
@@ -163,9 +167,9 @@ func TestPolicyFiles(t *testing.T) {
 		"[[typed_data]]\ncontract = \"x\"":    "use an address",
 		allow(`"transfer(address, uint256)"`): "is no signature",
 		allow(`"transfer(address to)"`):       "is no signature",
-		allow(`"transfer(uint)"`):             "write uint256 rather than uint",
-		allow(`"transfer(int[2])"`):           "unknown type",
-		allow(`"transfer(foo)"`):              "unknown type",
+		allow(`"transfer(uint)"`):             "is no signature",
+		allow(`"transfer(int[2])"`):           "is no signature",
+		allow(`"transfer(foo)"`):              "is no signature",
 		allow(`"0x1234"`):                     "is no selector",
 		strings.Repeat("#", MaxPolicyFile+1):  "more than 1048576 bytes",
 		"accounts = [" + strings.Repeat(`"*",`, MaxPolicyRules+1) + "]": "more than 4096 rules",
@@ -202,6 +206,24 @@ func TestPolicyFiles(t *testing.T) {
 }
 
 func allow(method string) string { return "[[allow]]\nto = \"*\"\nmethods = [" + method + "]" }
+
+func TestSelectors(t *testing.T) {
+	for _, m := range contracts.ProducersABI().Methods {
+		sel, err := parseSelector(m.Sig)
+		require.NoError(t, err, m.Sig)
+		require.Equal(t, m.ID, sel[:])
+	}
+	for _, good := range []string{"f()", "f((uint256,bytes)[2],string)", "$_9((),bool[][3])", "f(((address)))"} {
+		sel, err := parseSelector(good)
+		require.NoError(t, err, good)
+		require.Equal(t, crypto.Keccak256([]byte(good))[:4], sel[:])
+	}
+	for _, bad := range []string{"", "f", "A", "(", "f(", "f)", "f())", "f(,)", "f(bool,)", "f(()", "f(bool[)", "f(bool[-1])", "f(bool)x", "9f()", "f(bool bool)",
+		"f(uint[])", "f" + strings.Repeat("(", 2000), "f((bool)()"} {
+		_, err := parseSelector(bad)
+		require.Error(t, err, bad)
+	}
+}
 
 func TestAmounts(t *testing.T) {
 	for text, wei := range map[string]string{"1 ether": "1000000000000000000", "1.5 ether": "1500000000000000000", "20 gwei": "20000000000",
@@ -253,4 +275,20 @@ func FuzzKeyFile(f *testing.F) {
 			require.Len(t, key, keySize)
 		}
 	})
+}
+
+// The policy of the document is one.
+func TestDocumentedPolicy(t *testing.T) {
+	text, err := os.ReadFile("../docs/wallet.md")
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(text), "```toml\n")
+	require.True(t, ok)
+	block, _, _ := strings.Cut(rest, "```")
+	p := parsed(t, block)
+	require.NoError(t, p.allows(&request{kind: kindMessage}))
+	require.Len(t, p.recipients, 1)
+	require.NotNil(t, p.anyRecipient)
+	for i := range reflect.TypeFor[policyFile]().NumField() { // every key is documented
+		require.Contains(t, block, reflect.TypeFor[policyFile]().Field(i).Tag.Get("toml"))
+	}
 }

@@ -4,10 +4,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math/big"
+	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 )
@@ -21,19 +21,47 @@ func parseSelector(text string) (sel [4]byte, err error) {
 		}
 		return [4]byte(b), nil
 	}
-	if len(text) > 1024 || strings.ContainsAny(text, " \t\n") {
-		return sel, fmt.Errorf("method %.80q is no signature: write it like transfer(address,uint256), without names and blanks", text)
+	name, args, ok := strings.Cut(text, "(")
+	rest := ""
+	if ok && len(text) <= 1024 && identifier.MatchString(name) {
+		rest, ok = signatureTypes(args)
 	}
-	m, err := abi.ParseSelector(text)
-	if err != nil {
-		return sel, fmt.Errorf("method %.80q is no signature: write it like transfer(address,uint256)", text)
-	}
-	for _, in := range m.Inputs {
-		if _, err := abi.NewType(in.Type, "", in.Components); err != nil {
-			return sel, fmt.Errorf("method %.80q has the unknown type %.40q: write uint256 rather than uint", text, in.Type)
-		}
+	if !ok || rest != "" || len(text) > 1024 || !identifier.MatchString(name) {
+		return sel, fmt.Errorf("method %.80q is no signature: write it like transfer(address,uint256), with full types and without names and blanks", text)
 	}
 	return [4]byte(crypto.Keccak256([]byte(text))[:4]), nil
+}
+
+var arraySuffix = regexp.MustCompile(`^(\[[0-9]{0,9}\])*`)
+
+// signatureTypes reads "types)" of a signature and returns what follows. (go-ethereum's parser of selectors panics on
+// some texts.)
+func signatureTypes(s string) (rest string, ok bool) {
+	if after, empty := strings.CutPrefix(s, ")"); empty {
+		return after, true
+	}
+	for {
+		if inner, tuple := strings.CutPrefix(s, "("); tuple {
+			if s, ok = signatureTypes(inner); !ok {
+				return "", false
+			}
+		} else {
+			end := strings.IndexAny(s, ",()[")
+			if end < 0 || !primitive.MatchString(s[:end]) || s[:end] == "uint" || s[:end] == "int" {
+				return "", false
+			}
+			s = s[end:]
+		}
+		s = s[len(arraySuffix.FindString(s)):]
+		switch {
+		case strings.HasPrefix(s, ","):
+			s = s[1:]
+		case strings.HasPrefix(s, ")"):
+			return s[1:], true
+		default:
+			return "", false
+		}
+	}
 }
 
 // allows checks everything but the hour's sum. The error names the rule that refuses or is missing.

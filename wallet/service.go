@@ -248,7 +248,7 @@ func (s *Service) withPassword(ctx context.Context, name, password string, all b
 	if err != nil {
 		return err
 	}
-	keys, err := s.openKeys(w, password, all)
+	keys, err := s.openKeys(ctx, w, password, all)
 	defer func() {
 		for _, k := range keys {
 			clear(k)
@@ -271,9 +271,19 @@ func (s *Service) withPassword(ctx context.Context, name, password string, all b
 	return fn(w, keys)
 }
 
+// goOn is an error if nobody waits for the answer any more, or the service is closing: keys take a second each.
+func (s *Service) goOn(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.vault == nil {
+		return errors.New("the wallet daemon is stopping: start it again")
+	}
+	return ctx.Err()
+}
+
 // openKeys finds out whether the password is right, with one hashing if possible, and opens the wallet's keys on the
 // way: one of them at least if there are any, every one if all is set. It runs inside the gate.
-func (s *Service) openKeys(w *wallet, password string, all bool) (map[common.Address][]byte, error) {
+func (s *Service) openKeys(ctx context.Context, w *wallet, password string, all bool) (map[common.Address][]byte, error) {
 	list, err := scanWallet(w.dir) // files may have come or gone
 	if err != nil {
 		return nil, err
@@ -286,6 +296,9 @@ func (s *Service) openKeys(w *wallet, password string, all bool) (map[common.Add
 	for _, e := range list {
 		if right && !all {
 			break
+		}
+		if err := s.goOn(ctx); err != nil {
+			return keys, err
 		}
 		k, err := readKeyFile(filepath.Join(w.dir, e.file))
 		if err != nil {

@@ -244,3 +244,38 @@ func TestAskQueueIsBounded(t *testing.T) {
 	}
 	require.False(t, errors.Is(j.decide(t.Context(), &request{}), io.EOF))
 }
+
+// Whatever a transaction holds, its form has one fact a line, and no panic.
+func FuzzTransaction(f *testing.F) {
+	pay, err := tokenABI().Pack("transfer", shop, big.NewInt(42))
+	require.NoError(f, err)
+	add, err := contracts.AddMemberCall("peer", shop, 1)
+	require.NoError(f, err)
+	f.Add([]byte(`{"nonce":"0x0"}`), pay, byte(0))
+	f.Add([]byte(`{"accessList":[{"address":"0x0000000000000000000000000000000000000001","storageKeys":[]}]}`), add, byte(1))
+	f.Add([]byte(`{"authorizationList":[{"chainId":"0x0","address":"0x0000000000000000000000000000000000000001","nonce":"0x0","yParity":"0x0","r":"0x1","s":"0x1"}]}`), add, byte(2))
+	f.Fuzz(func(t *testing.T, text, input []byte, to byte) {
+		a := transfer(junkFirst, []common.Address{token, contracts.MembersAddress, contracts.ProducersAddress}[to%3], 1)
+		if json.Unmarshal(text, a) != nil {
+			return
+		}
+		a.Input, a.Data = (*hexutil.Bytes)(&input), nil
+		tx, err := a.transaction()
+		if err != nil {
+			return
+		}
+		for _, line := range describeTx(tx, *a.From) {
+			require.NotContains(t, line, "\n")
+			require.Less(t, len(line), 4*MaxShown)
+		}
+		_ = parsedPolicy().allows(&request{kind: kindTransaction, account: *a.From, chain: a.ChainID.ToInt(), tx: tx})
+	})
+}
+
+var parsedPolicy = sync.OnceValue(func() *Policy {
+	p, err := ParsePolicy([]byte(examplePolicy), false)
+	if err != nil {
+		panic(err)
+	}
+	return p
+})

@@ -69,6 +69,9 @@ func parseTypedData(text []byte) (*typedData, error) {
 	if err := w.structure(d.PrimaryType, d.PrimaryType, d.Message, 1); err != nil {
 		return nil, err
 	}
+	if n := len(strings.Join(w.lines, "\n")); n > MaxReadable {
+		return nil, fmt.Errorf("its readable form has %d characters, %d are allowed: shorten names and nest less", n, MaxReadable)
+	}
 	hash, _, err := apitypes.TypedDataAndHash(d)
 	if err != nil {
 		return nil, errors.New(cut(err.Error()))

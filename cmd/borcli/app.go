@@ -9,7 +9,6 @@ import (
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/ethclient"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -95,6 +94,7 @@ func root(home string) *cobra.Command {
 		return fail(exitUsage, "%v; see %s --help", err, c.CommandPath())
 	})
 	addSettingFlags(cmd.PersistentFlags(), home)
+	_ = cmd.RegisterFlagCompletionFunc("wait", cobra.FixedCompletions([]cobra.Completion{waitNone, waitIncluded, waitFinal}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -197,15 +197,6 @@ func (a *app) rpc(ctx context.Context) (*gethrpc.Client, error) {
 	}
 	a.nodeClient = c
 	return c, nil
-}
-
-// eth is the connection to the node in Ethereum's words.
-func (a *app) eth(ctx context.Context) (*ethclient.Client, error) {
-	c, err := a.rpc(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ethclient.NewClient(c), nil
 }
 
 // ask calls a method of the node.

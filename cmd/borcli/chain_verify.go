@@ -352,14 +352,14 @@ var verifyFaults = []error{consensus.ErrInvalid, consensus.ErrUnknownParent, con
 // blameImport tells a file that is wrong from a machine that is.
 func blameImport(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("the disk is full: name a folder with more room with --dir: %w", err)
+		return errors.New("the disk is full, so the chain cannot be executed: name a folder with more room with --dir")
 	}
 	for _, fault := range verifyFaults {
 		if errors.Is(err, fault) {
 			return &invalidExport{err: &plainFault{err}} // the text names the block
 		}
 	}
-	return err
+	return &plainFault{err}
 }
 
 // plainFault leaves out what a node's log says around the fault: that this node's software may be wrong does not help

@@ -293,6 +293,14 @@ func TestVerifyPart(t *testing.T) {
 	}
 }
 
+func TestVerifyPartWithWrongRoot(t *testing.T) {
+	h := makeHistory(t)
+	h.blocks = h.blocks[5:]
+	h.forgeLast(t, func(x *types.Header, _ *block.Record) { x.TxHash[0] ^= 1 })
+	_, err := h.verify(t, func(j *verifyJob) { j.Checkpoint = &checkpoint{h.last().Number(), h.last().Hash()} })
+	found(t, err, "block 24: the transactions do not have the root")
+}
+
 // What is not the file's fault does not say so.
 func TestVerifyOwnTrouble(t *testing.T) {
 	h := makeHistory(t)

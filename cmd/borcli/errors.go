@@ -126,6 +126,17 @@ func unreachable(err error) string {
 // explainStatus explains an HTTP status that is no answer of JSON-RPC.
 func explainStatus(err error, who string, code int, status gethrpc.HTTPError) *exitError {
 	text := fmt.Sprintf("%s answered HTTP %s", who, status.Status)
+	var body struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(status.Body, &body) == nil && body.Error.Message != "" {
+		if status.StatusCode == http.StatusUnauthorized {
+			body.Error.Message += " and name its file by --wallet-token-file"
+		}
+		return &exitError{code, fmt.Sprintf("%s refused the request (HTTP %d): %s", who, status.StatusCode, body.Error.Message), err}
+	}
 	switch status.StatusCode {
 	case http.StatusRequestEntityTooLarge:
 		text = who + " refuses a request of this size (HTTP 413): make the data smaller, or raise rpc.body_bytes there"
@@ -187,8 +198,8 @@ var refusals = []struct{ text, remedy string }{
 	{"nonce too low", "this nonce was used already; leave --nonce out to take the next one"},
 	{"nonce too high", "earlier nonces are missing; leave --nonce out, or send the missing ones first"},
 	{"gapped-nonce", "earlier nonces are missing; leave --nonce out, or send the missing ones first"},
-	{"sender is not allowed", "the account is not on the chain's list of senders; have it added by vote: borcli member allow"},
-	{"not allowed to deploy", "the account is not on the chain's list of deployers; have it added by vote"},
+	{"that may deploy contracts", "have the account put on the list by vote: borcli access deployers allow ACCOUNT"},
+	{"sender is not allowed", "have the account put on the chain's list of senders by vote: borcli access senders allow ACCOUNT"},
 	{"max fee per gas less than block base fee", "raise --max-fee above the base fee"},
 	{"underpriced", "raise --tip and --max-fee (or --gas-price)"},
 	{"gas price below minimum", "raise --tip and --max-fee (or --gas-price)"},

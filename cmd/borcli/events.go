@@ -65,7 +65,7 @@ func contractEvents() *cobra.Command {
 		}
 		return a.show(list, func(w io.Writer) {
 			if len(list) == 0 {
-				fmt.Fprintf(w, "no events from block %v to %v\n", query["fromBlock"], query["toBlock"])
+				fmt.Fprintf(w, "no events from block %s to %s\n", blockText(query["fromBlock"]), blockText(query["toBlock"]))
 				return
 			}
 			printEvents(w, list)
@@ -94,6 +94,15 @@ func (a *app) blockRange(ctx context.Context, from, to string) (first, last stri
 	}
 	n := uint64(head.Number)
 	return hexutil.EncodeUint64(n - min(n, recentBlocks)), last, nil
+}
+
+// blockText is a block of a query for people.
+func blockText(v any) string {
+	s := fmt.Sprint(v)
+	if n, err := hexutil.DecodeUint64(s); err == nil {
+		return fmt.Sprint(n)
+	}
+	return s
 }
 
 // findEvent finds an event by name, or by signature where there are several of one name.

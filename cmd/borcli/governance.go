@@ -160,7 +160,6 @@ var remedies = []struct{ text, remedy string }{ //nolint:gochecknoglobals // a c
 	{"a producer node needs an account", "name it with --account"},
 	{"the list of accounts is full", "remove an account first"},
 	{"blocks after", "choose a greater --height"},
-	{"at a later block", "choose a greater --height"},
 }
 
 // advise adds to a refusal of a system contract what to do about it.

@@ -110,12 +110,16 @@ func readFile(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return readAll(f, most)
+}
+
+func readAll(f *os.File, most int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, err
 	}
 	if int64(len(b)) > most {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
+		return nil, fmt.Errorf("%s is larger than %d bytes", f.Name(), most)
 	}
 	return b, nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/big"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -55,7 +55,7 @@ func (a *app) changeHeight(ctx context.Context, height uint64) (uint64, error) {
 }
 
 // parameterValue encodes a value as proposals carry it. Amounts may have a unit.
-func parameterValue(name, text string) ([]byte, *big.Int, error) {
+func parameterValue(name, text string, market bool) ([]byte, *big.Int, error) {
 	if !slices.Contains(genesis.Votable(), name) {
 		return nil, nil, fail(exitUsage, "%q is no parameter that a vote can change%s", name, didYouMean(name, genesis.Votable()))
 	}
@@ -67,7 +67,7 @@ func parameterValue(name, text string) ([]byte, *big.Int, error) {
 		}
 		number = v.String()
 	}
-	value, err := genesis.EncodeParameter(name, number, false)
+	value, err := genesis.EncodeParameter(name, number, market)
 	if err != nil {
 		return nil, nil, fail(exitUsage, "VALUE: %v", err)
 	}
@@ -75,7 +75,11 @@ func parameterValue(name, text string) ([]byte, *big.Int, error) {
 }
 
 func (a *app) setParameter(ctx context.Context, name, text string, height uint64) error {
-	value, number, err := parameterValue(name, text)
+	r, err := a.rules(ctx)
+	if err != nil {
+		return err
+	}
+	value, number, err := parameterValue(name, text, r.Parameters.FeeMarket)
 	if err != nil {
 		return err
 	}
@@ -89,64 +93,119 @@ func (a *app) setParameter(ctx context.Context, name, text string, height uint64
 	return a.propose(ctx, fmt.Sprintf("%s %s from block %d on", name, number, height), data)
 }
 
-// changeInfo is a decided change.
-type changeInfo struct {
-	Height uint64 `json:"height"`
-	Kind   string `json:"kind"` // parameter or upgrade
-	Name   string `json:"name"`
-	Value  string `json:"value"` // a number, or an upgrade's digest
-	State  string `json:"state"` // pending: its height is still to come; reached
+// chainRules is the node's answer about what is in force and what was decided.
+type chainRules struct {
+	Number     hexutil.Uint64  `json:"number"` // the block that parameters are for
+	Parameters chainParameters `json:"parameters"`
+	Pending    []chainChange   `json:"pending"` // decided for a later block, oldest decision first
+	Applied    []chainChange   `json:"applied"`
+	Known      []chainUpgrade  `json:"known"` // upgrades that the node's genesis file describes
 }
 
-func (a *app) changes(ctx context.Context) ([]changeInfo, error) {
-	at, err := a.newest(ctx)
+type chainParameters struct {
+	GasLimit      hexutil.Uint64  `json:"gasLimit"`
+	MaxBlockBytes hexutil.Uint64  `json:"maxBlockBytes"`
+	BaseFee       hexutil.Uint64  `json:"baseFee"`
+	FeeMarket     bool            `json:"feeMarket"`
+	Seats         *hexutil.Uint64 `json:"seats,omitempty"`
+	MinProducers  *hexutil.Uint64 `json:"minProducers,omitempty"`
+	JailTurns     *hexutil.Uint64 `json:"jailTurns,omitempty"`
+	SlashPercent  *hexutil.Uint64 `json:"slashPercent,omitempty"`
+	MinStake      *hexutil.Big    `json:"minStake,omitempty"`
+}
+
+type chainChange struct {
+	Kind    string         `json:"kind"` // parameter, upgrade
+	Name    string         `json:"name"`
+	Number  hexutil.Uint64 `json:"number"` // the first block it holds for
+	Value   *hexutil.Big   `json:"value,omitempty"`
+	Raw     hexutil.Bytes  `json:"raw"`
+	Digest  *common.Hash   `json:"digest,omitempty"`
+	Known   bool           `json:"known"` // false: an upgrade that the node stops before
+	Invalid string         `json:"invalid,omitempty"`
+}
+
+type chainUpgrade struct {
+	Name   string         `json:"name"`
+	Number hexutil.Uint64 `json:"number"`
+	Digest common.Hash    `json:"digest"`
+}
+
+func (a *app) rules(ctx context.Context) (*chainRules, error) {
+	r := new(chainRules)
+	return r, a.ask(ctx, r, "bor_parameters")
+}
+
+func (a *app) listParameters(ctx context.Context) error {
+	r, err := a.rules(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var list []contracts.MembersChange
-	if err := a.readAll(ctx, at, ofMembers(&list, membersABI.PackChanges(), membersABI.UnpackChanges)); err != nil {
-		return nil, err
-	}
-	out := make([]changeInfo, len(list))
-	for i, c := range list {
-		x := changeInfo{Height: c.Height, Name: quoteOdd(c.Name), State: "pending", Kind: "parameter", Value: new(big.Int).SetBytes(c.Value).String()}
-		if c.Kind == contracts.ProposeUpgrade {
-			x.Kind, x.Value = "upgrade", common.BytesToHash(c.Value).Hex()
+	return a.show(r, func(w io.Writer) {
+		fmt.Fprintf(w, "parameters of block %d:\n", uint64(r.Number))
+		lines(w, r.Parameters.pairs()...)
+		if len(r.Pending)+len(r.Applied) > 0 {
+			fmt.Fprintln(w, "\ndecided by vote:")
+			changesTable(w, r, "")
 		}
-		if c.Height <= uint64(at.Number) {
-			x.State = "reached"
-		}
-		out[i] = x
-	}
-	return out, nil
+	})
 }
 
-func changesTable(w io.Writer, list []changeInfo) {
-	rows := make([][]string, len(list))
-	for i, c := range list {
-		rows[i] = []string{fmt.Sprint(c.Height), c.State, c.Kind, c.Name, c.Value}
+// pairs names the parameters as borcli parameter set takes them.
+func (p *chainParameters) pairs() []pair {
+	number := func(v *hexutil.Uint64) string {
+		if v == nil {
+			return ""
+		}
+		return fmt.Sprint(uint64(*v))
 	}
+	fee := gwei(new(big.Int).SetUint64(uint64(p.BaseFee)))
+	if p.FeeMarket {
+		fee += ", the floor of a market"
+	}
+	out := []pair{{genesis.GasLimit, fmt.Sprint(uint64(p.GasLimit))}, {genesis.BlockBytes, fmt.Sprint(uint64(p.MaxBlockBytes))}, {genesis.BaseFee, fee},
+		{genesis.Seats, number(p.Seats)}, {genesis.MinSeats, number(p.MinProducers)}, {genesis.JailTurns, number(p.JailTurns)}, {genesis.SlashPercent, number(p.SlashPercent)}}
+	if p.MinStake != nil {
+		out = append(out, pair{genesis.MinStake, ether(p.MinStake.ToInt())})
+	}
+	return out
+}
+
+// changesTable shows the decisions of a kind, or all.
+func changesTable(w io.Writer, r *chainRules, kind string) {
+	var rows [][]string
+	add := func(list []chainChange, state string) {
+		for i := range list {
+			if c := &list[i]; kind == "" || c.Kind == kind {
+				rows = append(rows, []string{fmt.Sprint(uint64(c.Number)), c.stateText(state), c.Kind, quoteOdd(c.Name), c.valueText()})
+			}
+		}
+	}
+	add(r.Applied, "in force")
+	add(r.Pending, "pending")
 	columns(w, []string{"FROM BLOCK", "STATE", "KIND", "NAME", "VALUE"}, rows)
 }
 
-// listParameters shows what the node says of its parameters, and all decisions.
-func (a *app) listParameters(ctx context.Context) error {
-	var now map[string]json.RawMessage
-	if err := a.ask(ctx, &now, "bor_parameters"); err != nil {
-		return err
+func (c *chainChange) stateText(state string) string {
+	switch {
+	case c.Invalid != "":
+		return "no effect: " + c.Invalid
+	case c.Kind == "upgrade" && !c.Known:
+		return state + "; this node does not know it and stops before it"
 	}
-	list, err := a.changes(ctx)
-	if err != nil {
-		return err
+	return state
+}
+
+func (c *chainChange) valueText() string {
+	switch {
+	case c.Digest != nil:
+		return c.Digest.Hex()
+	case c.Value == nil:
+		return c.Raw.String()
+	case c.Name == genesis.MinStake:
+		return ether(c.Value.ToInt())
+	case c.Name == genesis.BaseFee:
+		return gwei(c.Value.ToInt())
 	}
-	return a.show(struct {
-		Node    map[string]json.RawMessage `json:"node"`
-		Changes []changeInfo               `json:"changes"`
-	}{now, list}, func(w io.Writer) {
-		parametersTable(w, now)
-		if len(list) > 0 {
-			fmt.Fprintln(w)
-			changesTable(w, list)
-		}
-	})
+	return c.Value.ToInt().String()
 }

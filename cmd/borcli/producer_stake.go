@@ -56,6 +56,7 @@ func (a *app) publicKeys(ctx context.Context, path string) (*publicKeys, error) 
 		if a.Key == "" {
 			return nil, fail(exitUsage, "name the producer's keys: --key NODE/keys/producer.json, or --keys with the JSON that bornode init --producer prints")
 		}
+		noDumps()
 		s, err := signer.Load(a.Key)
 		if err != nil {
 			return nil, fail(exitUsage, "--key %s is no node's producer.json (%w); for another kind of key give --keys with the JSON that bornode init --producer prints", a.Key, err)

@@ -82,14 +82,19 @@ func passwordFromFile(path string) (string, error) {
 
 // secretFile reads a file that only its owner may read.
 func secretFile(path string, most int64) ([]byte, error) {
-	st, err := os.Stat(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if m := st.Mode().Perm(); m&0o077 != 0 {
 		return nil, fmt.Errorf("%s has mode %04o and could be read by others: run chmod 600 on it", path, m)
 	}
-	return readFile(path, most)
+	return readAll(f, most)
 }
 
 // secret asks on the terminal without echo. An interrupt ends it and gives the terminal its echo back.

@@ -24,19 +24,12 @@ func upgradeCommand() *cobra.Command {
 		}), long("Propose an upgrade that the genesis file describes. Give the same file to every operator first: a node without\n"+
 			"the description stops before the upgrade's height and says so."),
 			example("borcli upgrade propose --genesis genesis.json --name osaka-2")),
-		command("list", "List the upgrades that were decided", func(ctx context.Context, a *app, _ []string) error {
-			list, err := a.changes(ctx)
+		command("list", "List the upgrades that were decided, and those that the node knows", func(ctx context.Context, a *app, _ []string) error {
+			r, err := a.rules(ctx)
 			if err != nil {
 				return err
 			}
-			list = slices.DeleteFunc(list, func(c changeInfo) bool { return c.Kind != "upgrade" })
-			return a.show(list, func(w io.Writer) {
-				if len(list) == 0 {
-					fmt.Fprintln(w, "no upgrade was decided")
-					return
-				}
-				changesTable(w, list)
-			})
+			return a.show(r.upgrades(), func(w io.Writer) { upgradesTable(w, r) })
 		}))
 }
 
@@ -106,4 +99,36 @@ func (a *app) sameChain(ctx context.Context, gen *genesis.Genesis) error {
 		return fail(exitUsage, "the genesis file makes block 0 %s, the node's is %s: it is the file of another network", zero.Hash(), hash)
 	}
 	return nil
+}
+
+// upgradeList is what is shown of upgrades.
+type upgradeList struct {
+	Applied []chainChange  `json:"applied"`
+	Pending []chainChange  `json:"pending"`
+	Known   []chainUpgrade `json:"known"`
+}
+
+func (r *chainRules) upgrades() upgradeList {
+	only := func(list []chainChange) []chainChange {
+		return slices.DeleteFunc(slices.Clone(list), func(c chainChange) bool { return c.Kind != "upgrade" })
+	}
+	return upgradeList{only(r.Applied), only(r.Pending), r.Known}
+}
+
+func upgradesTable(w io.Writer, r *chainRules) {
+	u := r.upgrades()
+	if len(u.Applied)+len(u.Pending) == 0 {
+		fmt.Fprintln(w, "no upgrade was decided")
+	} else {
+		changesTable(w, r, "upgrade")
+	}
+	if len(u.Known) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\ndescribed in the node's genesis file:")
+	rows := make([][]string, len(u.Known))
+	for i, k := range u.Known {
+		rows[i] = []string{fmt.Sprint(uint64(k.Number)), k.Name, k.Digest.Hex()}
+	}
+	columns(w, []string{"FROM BLOCK", "NAME", "DIGEST"}, rows)
 }

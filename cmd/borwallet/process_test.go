@@ -92,7 +92,16 @@ type daemon struct {
 
 func (p *place) start(t *testing.T, args ...string) *daemon {
 	t.Helper()
+	return p.startWith(t, nil, args...)
+}
+
+// startWith gives the daemon a terminal.
+func (p *place) startWith(t *testing.T, tty *os.File, args ...string) *daemon {
+	t.Helper()
 	d := &daemon{cmd: p.command(t, append([]string{"run"}, args...)...), log: &bytes.Buffer{}, done: make(chan struct{})}
+	if tty != nil {
+		d.cmd.Stdin, d.cmd.Stdout = tty, tty
+	}
 	stderr, err := d.cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, d.cmd.Start())

@@ -89,3 +89,10 @@ func TestHelp(t *testing.T) {
 		require.Nil(t, cmd.Flags().Lookup("password"))
 	}
 }
+
+// The document shows the settings as they are.
+func TestDocumentShowsTheSettings(t *testing.T) {
+	text, err := os.ReadFile("../../docs/wallet.md")
+	require.NoError(t, err)
+	require.Contains(t, string(text), "```toml\n"+commented(defaults())+"```\n", "put the output of borwallet config into docs/wallet.md")
+}

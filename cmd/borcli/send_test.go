@@ -1,0 +1,219 @@
+package main
+
+import (
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/stretchr/testify/require"
+)
+
+// capture keeps what the node is sent.
+func capture(f *fakeServer) *types.Transaction {
+	got := new(types.Transaction)
+	f.on("eth_sendRawTransaction", func(p []json.RawMessage) (any, error) {
+		*got = *decodeSent(p) //nolint:govet // a copy of a test's own
+		return got.Hash(), nil
+	})
+	f.on("eth_getTransactionReceipt", func([]json.RawMessage) (any, error) { return receipt(got.Hash(), 9, 1), nil })
+	return got
+}
+
+func TestSendFillsInTheTransaction(t *testing.T) {
+	f := newNode(t)
+	tx := capture(f)
+	o := run(t, "send", someone, "1.5ether", "--node", f.url, "--key", keyFileOf(t), "--wait", "final", "--json").succeeds(t)
+	v := o.json(t)
+	require.Equal(t, tx.Hash().Hex(), v["hash"])
+	require.Equal(t, "final", v["status"])
+	require.Equal(t, "1500000000000000000", v["value"])
+	require.Empty(t, o.err, "with --json nothing but the result is printed")
+
+	from, err := types.Sender(types.LatestSignerForChainID(big.NewInt(testChain)), tx)
+	require.NoError(t, err)
+	require.Equal(t, testAddress(), from)
+	require.EqualValues(t, types.DynamicFeeTxType, tx.Type())
+	require.EqualValues(t, 5, tx.Nonce())
+	require.EqualValues(t, 21000, tx.Gas())
+	require.Zero(t, tx.GasTipCap().Sign())
+	require.Zero(t, tx.GasFeeCap().Sign())
+	require.EqualValues(t, testChain, tx.ChainId().Uint64())
+}
+
+func TestFeesAndFlags(t *testing.T) {
+	f := newNode(t)
+	tx := capture(f)
+	f.says("eth_maxPriorityFeePerGas", hexutil.Uint64(3))
+	f.says("eth_estimateGas", hexutil.Uint64(100_000))
+	f.says("eth_getBlockByNumber", map[string]any{"number": "0x9", "baseFeePerGas": hexutil.Uint64(1000)})
+	send := func(args ...string) outcome {
+		return run(t, append([]string{"send", someone, "0", "--node", f.url, "--key", keyFileOf(t)}, args...)...)
+	}
+	send().succeeds(t)
+	require.EqualValues(t, 2003, tx.GasFeeCap().Uint64(), "twice the base fee and the tip")
+	require.EqualValues(t, 3, tx.GasTipCap().Uint64())
+	require.EqualValues(t, 120_000, tx.Gas(), "a fifth more than estimated")
+	send("--gas-price", "7wei", "--legacy", "--gas", "50000", "--nonce", "3").succeeds(t)
+	require.EqualValues(t, types.LegacyTxType, tx.Type())
+	require.EqualValues(t, 7, tx.GasPrice().Uint64())
+	require.EqualValues(t, 50_000, tx.Gas())
+	require.EqualValues(t, 3, tx.Nonce())
+	require.True(t, tx.Protected())
+	send("--max-fee", "1gwei", "--tip", "2wei", "--data", "0xabcd").succeeds(t)
+	require.EqualValues(t, 1e9, tx.GasFeeCap().Uint64())
+	require.Equal(t, []byte{0xab, 0xcd}, tx.Data())
+	list := filepath.Join(t.TempDir(), "list.json")
+	require.NoError(t, os.WriteFile(list, []byte(`[{"address":"`+someone+`","storageKeys":[]}]`), 0o600))
+	send("--access-list", list).succeeds(t)
+	require.Len(t, tx.AccessList(), 1)
+	send("--access-list", list, "--legacy").succeeds(t)
+	require.EqualValues(t, types.AccessListTxType, tx.Type())
+
+	send("--tip", "2gwei", "--max-fee", "1gwei").fails(t, exitUsage, "--tip 2 gwei is above --max-fee 1 gwei")
+	send("--gas-price", "1gwei", "--tip", "1gwei").fails(t, exitUsage, "one or the other")
+	send("--gas-price", "5").fails(t, exitUsage, "--gas-price", "has no unit")
+	send("--access-list", "/none").fails(t, exitUsage, "--access-list")
+}
+
+func TestALyingNodeCannotMakeItExpensive(t *testing.T) {
+	f := newNode(t)
+	f.says("eth_maxPriorityFeePerGas", (*hexutil.Big)(new(big.Int).Lsh(big.NewInt(1), 70)))
+	run(t, "send", someone, "1wei", "--node", f.url, "--key", keyFileOf(t)).fails(t, exitUsage, "--most-fee allows 1 ether")
+	f.says("eth_maxPriorityFeePerGas", "0x1")
+	f.says("eth_estimateGas", hexutil.Uint64(1<<60))
+	run(t, "send", someone, "1wei", "--node", f.url, "--key", keyFileOf(t)).fails(t, exitUsage, "--most-fee")
+	run(t, "send", someone, "1wei", "--node", f.url, "--key", keyFileOf(t), "--chain-id", "1").fails(t, exitUsage, "is of chain 71337, --chain-id asks for 1")
+	require.Zero(t, f.called("eth_sendRawTransaction"))
+}
+
+// A receipt that moves to another block, or goes away, is noticed until its block is final.
+func TestWaitFollowsBranchSwitches(t *testing.T) {
+	f := newNode(t)
+	tx := capture(f)
+	looks := 0
+	f.on("eth_getTransactionReceipt", func([]json.RawMessage) (any, error) {
+		switch looks++; looks {
+		case 1, 3:
+			return nil, nil
+		case 2:
+			return receipt(tx.Hash(), 10, 0), nil // failed on the branch that is left
+		}
+		return receipt(tx.Hash(), 11, 1), nil
+	})
+	f.on("eth_getBlockByNumber", func(p []json.RawMessage) (any, error) {
+		n := 9
+		if looks > 4 {
+			n = 11
+		}
+		return map[string]any{"number": hexutil.Uint64(n), "baseFeePerGas": "0x0"}, nil
+	})
+	v := run(t, "send", someone, "1wei", "--node", f.url, "--key", keyFileOf(t), "--wait", "final", "--json").succeeds(t).json(t)
+	require.Equal(t, "0xb", v["block"])
+	require.Equal(t, "final", v["status"])
+	require.Equal(t, true, v["final"])
+}
+
+func TestWaitEndsForTransactionsThatCannotCome(t *testing.T) {
+	f := newNode(t)
+	tx := capture(f)
+	f.says("eth_getTransactionReceipt", nil)
+	key := keyFileOf(t)
+	send := func(args ...string) outcome {
+		return run(t, append([]string{"send", someone, "1wei", "--node", f.url, "--key", key}, args...)...)
+	}
+	o := send("--timeout", "1ms")
+	o.fails(t, exitTimeout, "is in no block after 1ms", tx.Hash().Hex())
+	require.Contains(t, o.out, tx.Hash().Hex(), "the hash is never lost")
+	require.True(t, strings.HasPrefix(o.err, "transaction "+tx.Hash().Hex()), "it is told before the waiting: %s", o.err)
+	o = send("--timeout", "1ms", "--json")
+	require.Equal(t, "pending", o.json(t)["status"])
+	require.Equal(t, exitTimeout, o.code)
+
+	f.on("eth_getTransactionCount", func(p []json.RawMessage) (any, error) {
+		if string(p[1]) == `"latest"` {
+			return "0x3", nil
+		}
+		return "0x5", nil
+	})
+	send("--timeout", "1ms").fails(t, exitTimeout, "waits for nonce 3")
+	f.on("eth_getTransactionCount", func(p []json.RawMessage) (any, error) {
+		if string(p[1]) == `"finalized"` {
+			return "0x6", nil
+		}
+		return "0x5", nil
+	})
+	send().fails(t, exitRefused, "another one with nonce 5", "has become final in its place")
+	send("--wait", "none").succeeds(t)
+	f.says("eth_getTransactionReceipt", map[string]any{})
+	f.says("eth_getTransactionCount", "0x5")
+	f.on("eth_getTransactionReceipt", func([]json.RawMessage) (any, error) { return receipt(tx.Hash(), 50, 1), nil })
+	send("--wait", "final", "--timeout", "1ms").fails(t, exitTimeout, "is in block 50, which is not final")
+}
+
+func TestFailedTransactionsTellWhy(t *testing.T) {
+	f := newNode(t)
+	tx := capture(f)
+	f.says("eth_estimateGas", hexutil.Uint64(90_000))
+	f.on("eth_getTransactionReceipt", func([]json.RawMessage) (any, error) { return receipt(tx.Hash(), 9, 0), nil })
+	f.says("eth_call", &rpcError{3, "execution reverted: closed", "0x"})
+	o := run(t, "send", someone, "1wei", "--node", f.url, "--key", keyFileOf(t))
+	o.fails(t, exitReverted, "is in block 9 but failed: the call is reverted by the contract: closed")
+	require.Contains(t, o.out, "failed")
+	f.on("eth_getTransactionReceipt", func([]json.RawMessage) (any, error) {
+		r := receipt(tx.Hash(), 9, 0)
+		r["gasUsed"] = hexutil.Uint64(108_000)
+		return r, nil
+	})
+	run(t, "send", someone, "1wei", "--node", f.url, "--key", keyFileOf(t)).fails(t, exitReverted, "used up its gas")
+}
+
+// If the answer to the sending is lost, the transaction may be on its way: its hash is told.
+func TestLostAnswersNameTheTransaction(t *testing.T) {
+	f := newNode(t)
+	var hash common.Hash
+	proxy := newServer(t)
+	proxy.handlers = f.handlers
+	proxy.on("eth_sendRawTransaction", func(p []json.RawMessage) (any, error) {
+		hash = decodeSent(p).Hash()
+		panic(http.ErrAbortHandler) // the connection breaks
+	})
+	o := run(t, "send", someone, "1wei", "--node", proxy.url, "--key", keyFileOf(t))
+	o.fails(t, exitUnreachable, "Transaction "+hash.Hex()+" may have arrived", "borcli tx show")
+}
+
+func TestTxCommands(t *testing.T) {
+	f := newNode(t)
+	tx := capture(f)
+	key := keyFileOf(t)
+	run(t, "send", someone, "1wei", "--node", f.url, "--key", key).succeeds(t)
+	raw, err := tx.MarshalBinary()
+	require.NoError(t, err)
+	f.says("eth_getRawTransactionByHash", hexutil.Bytes(raw))
+	require.Equal(t, hexutil.Encode(raw)+"\n", run(t, "tx", "raw", tx.Hash().Hex(), "--node", f.url).succeeds(t).out)
+	o := runWith(t, hexutil.Encode(raw)+"\n", nil, "tx", "send-raw", "-", "--node", f.url, "--json").succeeds(t)
+	require.Equal(t, tx.Hash().Hex(), o.json(t)["hash"])
+	run(t, "tx", "send-raw", "0x1234", "--node", f.url).fails(t, exitUsage, "no signed transaction")
+
+	f.says("eth_getTransactionByHash", nil)
+	run(t, "tx", "show", tx.Hash().Hex(), "--node", f.url).fails(t, exitNotFound, "knows no transaction")
+	text, err := tx.MarshalJSON()
+	require.NoError(t, err)
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(text, &m))
+	m["from"] = testAddress()
+	f.says("eth_getTransactionByHash", m)
+	o = run(t, "tx", "show", tx.Hash().Hex(), "--node", f.url).succeeds(t)
+	require.Contains(t, o.out, "final")
+	require.Contains(t, o.out, "1 wei")
+	run(t, "tx", "wait", tx.Hash().Hex(), "--wait", "final", "--node", f.url).succeeds(t)
+
+	f.says("eth_chainId", "0x1")
+	run(t, "tx", "send-raw", hexutil.Encode(raw), "--node", f.url).fails(t, exitUsage, "signed for chain 71337, the node is of chain 1")
+}
