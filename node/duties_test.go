@@ -370,6 +370,15 @@ func TestEvidenceThatFails(t *testing.T) {
 			require.Empty(t, s.d.docket.proofs)
 		})
 	})
+	t.Run("in a block above the state at hand", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, nil)
+			s.include = func(*types.Transaction) {} // it shows later
+			s.blocksN(3)
+			require.Len(t, s.sent, 1)
+			require.Len(t, s.d.docket.proofs, 1)
+		})
+	})
 	t.Run("always lost", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := start(t, func(s *stage, _ *dutyDeps) { s.lossy = true })
@@ -476,6 +485,21 @@ func TestJailIsTold(t *testing.T) {
 			require.Equal(t, 1, s.logs.FilterMessageSnippet("out of jail").FilterLevelExact(zap.InfoLevel).FilterMessage("this producer is out of jail").Len())
 		})
 	}
+}
+
+// A way out that the contract refuses is tried once for each time in jail.
+func TestUnjailIsTriedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, func(_ *stage, d *dutyDeps) { d.cfg.Unjail = true })
+		s.me(func(c *contracts.Candidate) { c.JailedUntil = 2 })
+		s.refuse = func([]byte) string { return "Producers: the caller is not in jail" }
+		s.blocksN(6)
+		require.Equal(t, 1, s.logs.FilterMessage("not sent: the contract would refuse it").Len())
+		s.refuse = nil
+		s.me(func(c *contracts.Candidate) { c.JailedUntil = 3 })
+		s.blocksN(2)
+		require.Len(t, s.sent, 1)
+	})
 }
 
 func TestDocketIsBounded(t *testing.T) {
