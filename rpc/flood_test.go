@@ -367,10 +367,10 @@ func idle(s *Server) string {
 
 // A client that closes its connection leaves no work behind: the calls of its batch that have not begun never do.
 func TestClosedConnectionEndsItsBatch(t *testing.T) {
-	n := newNet(t, 0, nil)
+	n := newNet(t, 0, func(c *Config) { c.BatchItems = 8000 }) // minutes of work
 	conn, _, err := websocket.DefaultDialer.Dial(n.srv.WSURL(), nil)
 	require.NoError(t, err)
-	require.NoError(t, conn.WriteMessage(websocket.TextMessage, []byte(repeated(1000, burning))))
+	require.NoError(t, conn.WriteMessage(websocket.TextMessage, []byte(repeated(8000, burning))))
 	running := func() int { n.srv.calls.mu.Lock(); defer n.srv.calls.mu.Unlock(); return n.srv.calls.running }
 	require.Eventually(t, func() bool { return running() == 1 }, waitTime, time.Millisecond)
 	require.NoError(t, conn.Close())
