@@ -65,9 +65,6 @@ const (
 	MaxTypedValues = 2048
 	MaxTypedDepth  = 16
 
-	// maxHourEntries bounds the signatures per account that the policy remembers for its hourly limit.
-	maxHourEntries = 4096
-
 	// idleTimeout ends a connection over which nothing came.
 	idleTimeout = 10 * time.Minute
 	// headerTimeout and answerTimeout bound a request over HTTP.
