@@ -25,7 +25,16 @@ func (w *world) ask(o common.Address, data []byte, err error) (uint64, error) {
 }
 
 func (w *world) approve(o operator, id uint64) error {
-	_, err := w.call(o.account, MembersAddress, nil, ApproveCall(common.BigToHash(new(big.Int).SetUint64(id))))
+	var content common.Hash
+	if n, err := mems.UnpackProposalCount(w.read(mems.PackProposalCount())); err == nil && n.Uint64() > id {
+		p := w.proposal(id).P
+		content = ProposalContent(p.Kind, p.Data)
+	}
+	return w.approveContent(o, id, content)
+}
+
+func (w *world) approveContent(o operator, id uint64, content common.Hash) error {
+	_, err := w.call(o.account, MembersAddress, nil, ApproveCall(id, content))
 	return err
 }
 
@@ -80,6 +89,37 @@ func TestQuorumDecides(t *testing.T) {
 	require.Equal(t, append(before, entry), w.nodes())
 	require.False(t, w.proposal(id).Open)
 	require.ErrorContains(t, w.approve(w.ops[3], id), "took effect before")
+}
+
+// An approval is of a content: signed for one proposal, it does nothing for another that got its number.
+func TestApprovalsBindContent(t *testing.T) {
+	w := newWorld(t, 4, 0, nil)
+	mine, err := RestrictSendersCall(true)
+	content, cerr := ProposedContent(mine)
+	require.NoError(t, cerr)
+	branch := w.state.Copy()
+	id, perr := w.ask(w.ops[0].account, mine, err)
+	require.NoError(t, perr)
+	p := w.proposal(id).P
+	require.Equal(t, ProposalContent(p.Kind, p.Data), content)
+	require.NoError(t, w.approveContent(w.ops[1], id, content))
+
+	w.state = branch // another producer's proposal came first here
+	for _, theirs := range []func() ([]byte, error){
+		func() ([]byte, error) { return SetAdminCall(w.ops[3].account) },
+		func() ([]byte, error) { return RestrictSendersCall(false) },
+		func() ([]byte, error) { return RestrictDeployersCall(true) }, // the same data under another kind
+	} {
+		data, err := theirs()
+		id, perr := w.ask(w.ops[3].account, data, err)
+		require.NoError(t, perr)
+		require.ErrorContains(t, w.approveContent(w.ops[1], id, content), "another one than the caller approves")
+		require.Equal(t, int64(1), w.proposal(id).Approvals.Int64())
+	}
+	for _, call := range [][]byte{nil, mine[:4], mine[:40], ApproveCall(id, content)} {
+		_, err := ProposedContent(call)
+		require.Error(t, err)
+	}
 }
 
 func TestProposalsExpire(t *testing.T) {

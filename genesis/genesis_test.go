@@ -38,7 +38,7 @@ const (
 	exampleFile = "testdata/genesis.json"
 	// exampleHash is block 0's hash of the example; it changes only if the meaning of genesis files or a system
 	// contract changes, and then every chain started before is another chain.
-	exampleHash     = "0xef259914c26c748e00cf20e488a909b6b68a58ceeeedd47b575e2cf0ee68ef54"
+	exampleHash     = "0xf24407baf981127a8ef5b9c238e3150e04c53373f42cf2fce6db55d1b2f8c811"
 	exampleUpgrades = "0x00a8b67910b9b0b55eae1de9d7077a87a0106c52bd74a8b336c5d26b5d06c8bb"
 )
 

@@ -103,11 +103,15 @@ contract Members {
     }
 
     /// Approves a proposal. It takes effect with the approval that completes a quorum of the schedule as it is then;
-    /// approvals of accounts that left the schedule do not count.
-    function approve(uint256 id) external {
+    /// approvals of accounts that left the schedule do not count. content is keccak256(abi.encode(kind, data)): numbers
+    /// are given in the order of inclusion, so on another branch the number may be another proposal's.
+    function approve(uint256 id, bytes32 content) external {
         require(id < _proposals.length, "Members: no such proposal");
         require(PRODUCERS.isActive(msg.sender), "Members: only a producer of the schedule approves");
         Proposal storage p = _proposals[id];
+        require(
+            content == keccak256(abi.encode(p.kind, p.data)), "Members: the proposal is another one than the caller approves"
+        );
         require(!p.done, "Members: the proposal took effect before");
         require(block.timestamp <= uint256(p.createdAt) + _proposalSeconds, "Members: the proposal has expired");
         require(!_approved[id][msg.sender], "Members: the caller approved before");
