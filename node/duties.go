@@ -63,7 +63,6 @@ type dutyDeps struct {
 	cfg       config.Duties
 	self      common.Address
 	params    block.Parameters
-	domain    block.Domain
 	chain     dutyChain
 	pool      dutyPool
 	consensus dutyConsensus

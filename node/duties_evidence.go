@@ -7,11 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"go.uber.org/zap"
-
-	"github.com/bornode/bornode/block"
 )
 
 // DutiesFile holds evidence that waits, in the node's folder.
@@ -22,7 +19,7 @@ func (d *duties) take(f *fault) {
 	if d.docket.has(uint8(f.Kind), f.Guilty) {
 		return
 	}
-	calls, err := f.calls(d.domain, d.keysOf(f.Guilty))
+	calls, err := f.calls()
 	if err != nil {
 		d.m.evidence.WithLabelValues("dropped").Inc()
 		d.log.Warn("evidence is not submitted", zap.Stringer("producer", f.Guilty), zap.Uint64("slot", f.Slot), zap.Error(err))
@@ -36,19 +33,6 @@ func (d *duties) take(f *fault) {
 	d.m.evidence.WithLabelValues("found").Inc()
 	d.m.waiting.Set(float64(len(d.docket.proofs)))
 	d.save()
-}
-
-// keysOf are the vote keys of an account: the one that its seat has, and the one it registered last.
-func (d *duties) keysOf(a common.Address) (keys []block.BLSKey) {
-	if s, err := d.consensus.Schedule(); err == nil {
-		if i := s.Index(a); i >= 0 {
-			keys = append(keys, s[i].Key)
-		}
-	}
-	if _, key, err := d.chain.Candidate(d.chain.CurrentHeader(), a); err == nil && len(key) == len(block.BLSKey{}) {
-		keys = append(keys, block.BLSKey(key))
-	}
-	return keys
 }
 
 // prosecute submits what is our turn to submit.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -24,6 +25,7 @@ import (
 	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/bls"
 	"github.com/bornode/bornode/txpool"
 )
 
@@ -290,6 +292,28 @@ func twins(t *testing.T, guilty common.Address, slot uint64) (dpos.Evidence, fun
 		e.Headers[i].Hash = h.Hash()
 	}
 	return e, func(h common.Hash) *block.SealedHeader { return known[h] }
+}
+
+// The contract is shown the key that consensus verified the votes under: the guilty may have registered another since.
+func TestEvidenceShowsTheKeyOfTheVotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guilty, err := signer.Generate(rand.Reader)
+		require.NoError(t, err)
+		s := newStage(t, nil)
+		e := dpos.Evidence{Kind: dpos.DoubleVote, Guilty: guilty.Account(), Slot: 9, Key: guilty.VoteKey()}
+		for i := range e.Votes {
+			l := block.Link{Kind: block.Prevote, Source: block.Point{Slot: 1}, Target: block.Point{Slot: 9, Hash: common.Hash{byte(i + 1)}}}
+			sig, err := guilty.SignVote(block.Domain{ChainID: 7}.VoteDigest(l))
+			require.NoError(t, err)
+			e.Votes[i] = block.Vote{Link: l, Voter: guilty.Account(), Signature: sig}
+		}
+		s.d.accuse(e, nil)
+		synctest.Wait()
+		require.Len(t, s.d.docket.proofs, 1)
+		key, err := bls.UncompressG1(guilty.VoteKey())
+		require.NoError(t, err)
+		require.True(t, bytes.Contains(s.d.docket.proofs[0].Calls[0], key))
+	})
 }
 
 func TestEvidenceIsSubmittedByRank(t *testing.T) {
