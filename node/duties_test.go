@@ -46,6 +46,7 @@ type stage struct {
 	synced bool
 
 	refuse  func(data []byte) string
+	tries   int // to estimate gas
 	poolErr error
 	fee     int64                    // base fee
 	lossy   bool                     // the pool forgets what it takes
@@ -76,6 +77,7 @@ func (s *stage) Candidate(h *types.Header, a common.Address) (contracts.Candidat
 	return c, nil, nil
 }
 func (s *stage) Try(_ context.Context, _ *types.Header, _ common.Address, data []byte) (uint64, string, error) {
+	s.tries++
 	if s.refuse != nil {
 		return 50_000, s.refuse(data), nil
 	}
@@ -237,6 +239,38 @@ func TestFeesThatRise(t *testing.T) {
 		require.Equal(t, big.NewInt(30), s.sent[1].GasFeeCap())
 		require.Positive(t, s.sent[1].GasTipCap().Cmp(s.sent[0].GasTipCap()))
 	})
+}
+
+// What the pool refuses in place of a transaction that waits is tried again; the one that waits is not forgotten.
+func TestReplacementsThatFail(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) *stage{
+		"report": func(t *testing.T) *stage { return newStage(t, nil) },
+		"way out of jail": func(t *testing.T) *stage {
+			s := newStage(t, func(_ *stage, d *dutyDeps) { d.cfg.Unjail = true })
+			s.me(func(c *contracts.Candidate) { c.JailedUntil = 1 })
+			return s
+		},
+		"evidence": func(t *testing.T) *stage {
+			s := newStage(t, func(s *stage, d *dutyDeps) { s.elects, s.seats[0].Account = false, d.self })
+			require.True(t, s.d.docket.add(&proof{Kind: 1, Guilty: common.Address{2}, Slot: 8, Calls: [][]byte{{1}}}))
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := start(t)
+				s.block()
+				require.Len(t, s.sent, 1)
+				s.fee, s.poolErr = 100, txpool.ErrInsufficient
+				s.blocksN(3)
+				require.Equal(t, 1, s.logs.FilterMessageSnippet("send it money").Len())
+				s.poolErr = nil
+				s.blocksN(retryBlocks)
+				require.Len(t, s.sent, 2)
+				require.Equal(t, s.sent[0].Nonce(), s.sent[1].Nonce(), "in its place")
+			})
+		})
+	}
 }
 
 func TestNoReportWithoutUse(t *testing.T) {
@@ -470,7 +504,13 @@ func TestEvidenceInParts(t *testing.T) {
 				}
 			}
 			require.True(t, s.d.docket.add(&proof{Kind: uint8(dpos.CrossVote), Guilty: guilty, Slot: 8, Calls: [][]byte{{1}, {2}, {3}}}))
-			s.blocksN(12)
+			s.block()
+			if proven {
+				require.Equal(t, 1, s.tries, "its gas is known from trying whether others proved the path")
+			} else {
+				require.Equal(t, 2, s.tries)
+			}
+			s.blocksN(11)
 			var order []byte
 			for _, tx := range s.sent {
 				order = append(order, tx.Data()[0])
@@ -522,6 +562,20 @@ func TestUnjailIsTriedOnce(t *testing.T) {
 		s.refuse = nil
 		s.me(func(c *contracts.Candidate) { c.JailedUntil = 3 })
 		s.blocksN(2)
+		require.Len(t, s.sent, 1)
+	})
+}
+
+// A way out that could not be sent is tried again.
+func TestUnjailIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, func(_ *stage, d *dutyDeps) { d.cfg.Unjail = true })
+		s.me(func(c *contracts.Candidate) { c.JailedUntil = 2 })
+		s.poolErr = txpool.ErrInsufficient
+		s.blocksN(retryBlocks)
+		require.Equal(t, 1, s.logs.FilterMessageSnippet("send it money").Len())
+		s.poolErr = nil
+		s.blocksN(retryBlocks / 2)
 		require.Len(t, s.sent, 1)
 	})
 }
