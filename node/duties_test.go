@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -24,6 +25,7 @@ import (
 	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/bls"
 	"github.com/bornode/bornode/txpool"
 )
 
@@ -44,6 +46,7 @@ type stage struct {
 	synced bool
 
 	refuse  func(data []byte) string
+	tries   int // to estimate gas
 	poolErr error
 	fee     int64                    // base fee
 	lossy   bool                     // the pool forgets what it takes
@@ -74,6 +77,7 @@ func (s *stage) Candidate(h *types.Header, a common.Address) (contracts.Candidat
 	return c, nil, nil
 }
 func (s *stage) Try(_ context.Context, _ *types.Header, _ common.Address, data []byte) (uint64, string, error) {
+	s.tries++
 	if s.refuse != nil {
 		return 50_000, s.refuse(data), nil
 	}
@@ -237,6 +241,38 @@ func TestFeesThatRise(t *testing.T) {
 	})
 }
 
+// What the pool refuses in place of a transaction that waits is tried again; the one that waits is not forgotten.
+func TestReplacementsThatFail(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) *stage{
+		"report": func(t *testing.T) *stage { return newStage(t, nil) },
+		"way out of jail": func(t *testing.T) *stage {
+			s := newStage(t, func(_ *stage, d *dutyDeps) { d.cfg.Unjail = true })
+			s.me(func(c *contracts.Candidate) { c.JailedUntil = 1 })
+			return s
+		},
+		"evidence": func(t *testing.T) *stage {
+			s := newStage(t, func(s *stage, d *dutyDeps) { s.elects, s.seats[0].Account = false, d.self })
+			require.True(t, s.d.docket.add(&proof{Kind: 1, Guilty: common.Address{2}, Slot: 8, Calls: [][]byte{{1}}}))
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := start(t)
+				s.block()
+				require.Len(t, s.sent, 1)
+				s.fee, s.poolErr = 100, txpool.ErrInsufficient
+				s.blocksN(3)
+				require.Equal(t, 1, s.logs.FilterMessageSnippet("send it money").Len())
+				s.poolErr = nil
+				s.blocksN(retryBlocks)
+				require.Len(t, s.sent, 2)
+				require.Equal(t, s.sent[0].Nonce(), s.sent[1].Nonce(), "in its place")
+			})
+		})
+	}
+}
+
 func TestNoReportWithoutUse(t *testing.T) {
 	for name, change := range map[string]func(*stage){
 		"syncing":      func(s *stage) { s.synced = false },
@@ -290,6 +326,28 @@ func twins(t *testing.T, guilty common.Address, slot uint64) (dpos.Evidence, fun
 		e.Headers[i].Hash = h.Hash()
 	}
 	return e, func(h common.Hash) *block.SealedHeader { return known[h] }
+}
+
+// The contract is shown the key that consensus verified the votes under: the guilty may have registered another since.
+func TestEvidenceShowsTheKeyOfTheVotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guilty, err := signer.Generate(rand.Reader)
+		require.NoError(t, err)
+		s := newStage(t, nil)
+		e := dpos.Evidence{Kind: dpos.DoubleVote, Guilty: guilty.Account(), Slot: 9, Key: guilty.VoteKey()}
+		for i := range e.Votes {
+			l := block.Link{Kind: block.Prevote, Source: block.Point{Slot: 1}, Target: block.Point{Slot: 9, Hash: common.Hash{byte(i + 1)}}}
+			sig, err := guilty.SignVote(block.Domain{ChainID: 7}.VoteDigest(l))
+			require.NoError(t, err)
+			e.Votes[i] = block.Vote{Link: l, Voter: guilty.Account(), Signature: sig}
+		}
+		s.d.accuse(e, nil)
+		synctest.Wait()
+		require.Len(t, s.d.docket.proofs, 1)
+		key, err := bls.UncompressG1(guilty.VoteKey())
+		require.NoError(t, err)
+		require.True(t, bytes.Contains(s.d.docket.proofs[0].Calls[0], key))
+	})
 }
 
 func TestEvidenceIsSubmittedByRank(t *testing.T) {
@@ -446,7 +504,13 @@ func TestEvidenceInParts(t *testing.T) {
 				}
 			}
 			require.True(t, s.d.docket.add(&proof{Kind: uint8(dpos.CrossVote), Guilty: guilty, Slot: 8, Calls: [][]byte{{1}, {2}, {3}}}))
-			s.blocksN(12)
+			s.block()
+			if proven {
+				require.Equal(t, 1, s.tries, "its gas is known from trying whether others proved the path")
+			} else {
+				require.Equal(t, 2, s.tries)
+			}
+			s.blocksN(11)
 			var order []byte
 			for _, tx := range s.sent {
 				order = append(order, tx.Data()[0])
@@ -498,6 +562,20 @@ func TestUnjailIsTriedOnce(t *testing.T) {
 		s.refuse = nil
 		s.me(func(c *contracts.Candidate) { c.JailedUntil = 3 })
 		s.blocksN(2)
+		require.Len(t, s.sent, 1)
+	})
+}
+
+// A way out that could not be sent is tried again.
+func TestUnjailIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, func(_ *stage, d *dutyDeps) { d.cfg.Unjail = true })
+		s.me(func(c *contracts.Candidate) { c.JailedUntil = 2 })
+		s.poolErr = txpool.ErrInsufficient
+		s.blocksN(retryBlocks)
+		require.Equal(t, 1, s.logs.FilterMessageSnippet("send it money").Len())
+		s.poolErr = nil
+		s.blocksN(retryBlocks / 2)
 		require.Len(t, s.sent, 1)
 	})
 }

@@ -203,7 +203,7 @@ func (n *Node) openDuties(s consensus.Signer) (err error) {
 	signs, _ := s.(txSigner)
 	p := n.gen.Parameters()
 	n.duties, err = newDuties(dutyDeps{
-		cfg: n.cfg.Duties, self: s.Account(), params: p, domain: block.Domain{ChainID: p.ChainID, Genesis: n.chain.Genesis().Hash()},
+		cfg: n.cfg.Duties, self: s.Account(), params: p,
 		chain: dutyExecutor{n.chain}, pool: n.pool, consensus: n.driver, signer: signs,
 		synced: func() bool { return n.sync.Status().State == blocksync.InSync },
 		offer:  n.sync.BroadcastTransactions,
