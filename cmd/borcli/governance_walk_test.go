@@ -146,12 +146,12 @@ func TestWalkOneProducer(t *testing.T) {
 	peer := peerID(200)
 	require.Contains(t, w.do(key, "member", "add", peer, "--wait", "final"), "has taken effect")
 	require.Contains(t, w.do("", "member", "list"), peer)
-	require.Contains(t, w.do(key, "upgrade", "propose", "--genesis", filepath.Join(dir, node.GenesisFile)), "has taken effect: upgrade next")
+	require.Contains(t, w.do(key, "upgrade", "propose", "--genesis", filepath.Join(dir, node.GenesisFile)), "is decided: upgrade next")
 	require.Contains(t, squeeze(w.do("", "upgrade", "list")), "1000000 pending upgrade next")
 	var rules chainRules
 	require.NoError(t, json.Unmarshal([]byte(w.do("", "parameter", "list", "--json")), &rules))
 	height := strconv.FormatUint(uint64(rules.Number)+contracts.ChangeNotice+100, 10) // time for a slow machine to get it into a block
-	require.Contains(t, w.do(key, "parameter", "set", "gas_limit", "200000000", "--height", height), "has taken effect: set gas_limit to 200000000")
+	require.Contains(t, w.do(key, "parameter", "set", "gas_limit", "200000000", "--height", height), "is decided: set gas_limit to 200000000")
 	require.Contains(t, squeeze(w.do("", "parameter", "list")), "gas_limit 300000000")
 	w.until(height+" in force parameter gas_limit 200000000", "", "parameter", "list")
 	w.until("gas_limit 200000000 max_block_bytes", "", "parameter", "list")
