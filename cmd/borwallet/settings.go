@@ -161,12 +161,8 @@ func overrides(v *viper.Viper, environ []string, flags *pflag.FlagSet) (path str
 }
 
 func readFile(v *viper.Viper, path string) error {
-	fi, err := os.Stat(path)
-	if err != nil {
+	if err := wallet.CheckOwn(path); err != nil {
 		return fmt.Errorf("settings: %w", err)
-	}
-	if fi.Mode().Perm()&0o022 != 0 { // they say what is signed
-		return fmt.Errorf("settings %s have mode %04o, so others can change them: run chmod go-w %s", path, fi.Mode().Perm(), path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
