@@ -269,6 +269,43 @@ func TestUnknownUpgradeStopsTheNode(t *testing.T) {
 	n.give(maker.blocks(70, 75)...)
 }
 
+// If nobody can describe what was voted for, the operators' files say that it is withdrawn, and the chain goes on
+// without it. Another vote of the same name or height is not meant.
+func TestWithdrawnByTheOperators(t *testing.T) {
+	lost := common.Hash{0x10}
+	gen := newTestGenesis(t, withMembers)
+	n := newTestNode(t, gen)
+	n.decideIn(n.vote(contracts.UpgradeCall(70, "lost", lost)))
+	n.upTo(69)
+	stuck := func() {
+		t.Helper()
+		_, err := n.Build(context.Background(), BuildRequest{Parent: n.Head().Hash(), Slot: n.Head().Slot() + 1})
+		var got ErrUnknownUpgrade
+		require.ErrorAs(t, err, &got)
+		require.ErrorContains(t, got, `{"height": 70, "name": "lost", "withdrawn": "`+lost.Hex()+`"}`)
+	}
+	stuck()
+	right := genesis.Upgrade{Height: 70, Name: "lost", Withdrawn: lost}
+	for _, change := range []func(*genesis.Upgrade){
+		func(u *genesis.Upgrade) { u.Height++ }, func(u *genesis.Upgrade) { u.Name = "other" }, func(u *genesis.Upgrade) { u.Withdrawn[0]++ },
+	} {
+		u := right
+		change(&u)
+		gen.upgrades = []genesis.Upgrade{u}
+		n.reopen()
+		stuck()
+	}
+	gen.upgrades = []genesis.Upgrade{right}
+	n.reopen()
+	require.EqualValues(t, 75, n.upTo(75)[5].Number())
+	require.Empty(t, n.Upgrades(), "it describes nothing")
+	d, err := n.Decisions(n.CurrentHeader())
+	require.NoError(t, err)
+	require.ErrorContains(t, d[0].Invalid, "withdrawn")
+	require.True(t, d[0].Known)
+	require.False(t, d[0].InForce)
+}
+
 // A certified run may carry the store beyond an unknown upgrade; the node then does not open until it knows it.
 func TestUnknownUpgradeInACertifiedRun(t *testing.T) {
 	up := genesis.Upgrade{Height: 70, Name: "later", Parameters: map[string]string{genesis.GasLimit: "40000000"}}
