@@ -86,7 +86,7 @@ func writeSettings(db *state.StateDB, due map[string]*setting) {
 // into force with that block is applied. db is the state after parent, or what a simulation made of it; the rules are
 // those of parent's own state, whatever db holds. Calls on the state after a block do not want this.
 func (c *Chain) PrepareState(db *state.StateDB, parent *types.Header, height uint64) error {
-	r, err := c.rulesOn(parent.Root, height, c.readerAt(parent))
+	r, err := c.rulesOn(c.asked, parent.Root, height, c.readerAt(parent))
 	if err != nil {
 		return err
 	}

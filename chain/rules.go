@@ -18,6 +18,9 @@ import (
 // state of a block's parent. It reads committed states alone, never one that a caller changed, and keeps what it read:
 // by the root of the state, and by that of the contract's storage, which most blocks leave as it is. A state that
 // could not be read leaves nothing behind. Safe for concurrent use.
+//
+// A chain has two: one for executing and building blocks, and one for all who ask. What readers of old blocks make of
+// the state history never reaches consensus, and they cannot push out what execution needs.
 type ruleBook struct {
 	base      block.Parameters // of genesis
 	described []genesis.Upgrade
@@ -219,8 +222,8 @@ type blockRules struct {
 
 // rulesOn are the rules of the block at a height on a parent with this state. The error is an ErrUnknownUpgrade if
 // this node lacks one of them, or says why the state cannot be read; neither is a fault of the block.
-func (c *Chain) rulesOn(root common.Hash, height uint64, open func() (state.Reader, error)) (*blockRules, error) {
-	d, err := c.rules.at(root, open)
+func (c *Chain) rulesOn(book *ruleBook, root common.Hash, height uint64, open func() (state.Reader, error)) (*blockRules, error) {
+	d, err := book.at(root, open)
 	if err != nil {
 		return nil, fmt.Errorf("rules of block %d: %w", height, err)
 	}
@@ -242,7 +245,7 @@ func (c *Chain) readerAt(h *types.Header) func() (state.Reader, error) {
 }
 
 func (c *Chain) decidedAt(parent *types.Header) (*decided, error) {
-	d, err := c.rules.at(parent.Root, c.readerAt(parent))
+	d, err := c.asked.at(parent.Root, c.readerAt(parent))
 	if err != nil {
 		return nil, fmt.Errorf("decided changes as of block %s: %w", parent.Number, err)
 	}
