@@ -44,6 +44,7 @@ type dutyPool interface {
 	Add(txs []*types.Transaction, local bool) []error
 	Has(tx common.Hash) bool
 	Nonce(a common.Address) uint64
+	ContentFrom(a common.Address) (pending, queued []*types.Transaction)
 }
 
 type dutyConsensus interface {
@@ -66,6 +67,7 @@ type dutyDeps struct {
 	signer    txSigner // nil: it cannot sign transactions
 	synced    func() bool
 	offer     func(types.Transactions) // tells peers
+	bump      uint64                   // percent by which the pool wants fees raised
 	file      string                   // of evidence that waits
 	log       *zap.Logger
 	reg       prometheus.Registerer
@@ -79,6 +81,7 @@ type duties struct {
 	found chan *fault
 
 	docket *docket
+	ahead  common.Hash // another's transaction before ours that the log told of
 	head   common.Hash // decided for last
 	report *flight
 	rest   uint64 // no report before this height

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/event"
+	"github.com/ethereum/go-ethereum/params"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -50,7 +51,8 @@ type stage struct {
 	poolErr error
 	fee     int64                    // base fee
 	lossy   bool                     // the pool forgets what it takes
-	pool    []*types.Transaction     // waiting
+	pool    []*types.Transaction     // waiting, in order of nonces
+	queued  []*types.Transaction     // for a missing nonce
 	blocks  map[common.Hash]bool     // included, and with what outcome
 	offered map[common.Hash]int      // to peers, beside the pool's own gossip
 	include func(*types.Transaction) // what a block does with a transaction; nil: none is included
@@ -91,18 +93,37 @@ func (s *stage) BaseFee(*types.Header) *big.Int    { return big.NewInt(s.fee) }
 func (s *stage) Schedule() (block.Schedule, error) { return s.seats, nil }
 func (s *stage) Elects() (bool, error)             { return s.elects, nil }
 func (s *stage) Nonce(common.Address) uint64       { return uint64(len(s.sent)) }
+func (s *stage) ContentFrom(common.Address) (pending, queued []*types.Transaction) {
+	return s.pool, s.queued
+}
 func (s *stage) Has(h common.Hash) bool {
-	return slices.ContainsFunc(s.pool, func(tx *types.Transaction) bool { return tx.Hash() == h })
+	return slices.ContainsFunc(slices.Concat(s.pool, s.queued), func(tx *types.Transaction) bool { return tx.Hash() == h })
 }
 func (s *stage) Add(txs []*types.Transaction, _ bool) []error {
 	if s.poolErr != nil {
 		return []error{s.poolErr}
+	}
+	for i, old := range s.pool {
+		if old.Nonce() != txs[0].Nonce() {
+			continue
+		}
+		if !dearer(txs[0].GasTipCap(), old.GasTipCap()) || !dearer(txs[0].GasFeeCap(), old.GasFeeCap()) {
+			return []error{txpool.ErrUnderpriced}
+		}
+		s.pool = slices.Delete(s.pool, i, i+1)
+		break
 	}
 	s.sent = append(s.sent, txs...)
 	if !s.lossy {
 		s.pool = append(s.pool, txs...)
 	}
 	return []error{nil}
+}
+
+// dearer is what the pool wants of a replacement: a tenth more.
+func dearer(fee, old *big.Int) bool {
+	x := new(big.Int).Mul(old, big.NewInt(11))
+	return fee.Cmp(old) > 0 && new(big.Int).Mul(fee, big.NewInt(10)).Cmp(x) >= 0
 }
 
 // block makes the next block, with all that waits in the pool, and lets duties see it.
@@ -157,7 +178,7 @@ func newStage(t *testing.T, change func(*stage, *dutyDeps)) *stage {
 				s.offered[tx.Hash()]++
 			}
 		},
-		file: filepath.Join(t.TempDir(), DutiesFile), log: zap.New(core),
+		bump: 10, file: filepath.Join(t.TempDir(), DutiesFile), log: zap.New(core),
 	}
 	s.people[deps.self] = fit()
 	if change != nil {
@@ -236,8 +257,53 @@ func TestFeesThatRise(t *testing.T) {
 		s.blocksN(2)
 		require.Len(t, s.sent, 2)
 		require.Equal(t, s.sent[0].Nonce(), s.sent[1].Nonce())
-		require.Equal(t, big.NewInt(30), s.sent[1].GasFeeCap())
-		require.Positive(t, s.sent[1].GasTipCap().Cmp(s.sent[0].GasTipCap()))
+		require.Equal(t, big.NewInt(30+minTip), s.sent[1].GasFeeCap())
+		require.Equal(t, big.NewInt(minTip), s.sent[1].GasTipCap())
+	})
+}
+
+// Who fills the blocks with transactions that pay a tip does not keep ours out for pennies, nor makes us pay any price.
+func TestTipsThatRise(t *testing.T) {
+	for _, fee := range []int64{0, 7, 50 * params.GWei} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, func(s *stage, d *dutyDeps) { s.fee, d.params.EpochBlocks = fee, 1<<20 })
+			s.blocksN(patienceBlocks)
+			require.Len(t, s.sent, 1)
+			s.block()
+			require.Len(t, s.sent, 2)
+			require.Equal(t, big.NewInt(minTip), s.sent[1].GasTipCap())
+			s.blocksN(20 * patienceBlocks)
+			last := s.sent[len(s.sent)-1]
+			require.GreaterOrEqual(t, last.GasTipCapIntCmp(big.NewInt(maxTip)), 0)
+			require.Negative(t, last.GasTipCapIntCmp(big.NewInt(2*maxTip)))
+			require.Len(t, s.pool, 1, "each in place of the one before")
+			require.Empty(t, s.logs.FilterMessage("not sent").All())
+		})
+	}
+}
+
+// A transaction of the operator that no block takes is before ours: it is theirs to replace, and told once.
+func TestBehindAnotherTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, func(s *stage, d *dutyDeps) {
+			d.params.EpochBlocks = 1 << 20
+			s.pool = []*types.Transaction{types.NewTx(&types.DynamicFeeTx{Nonce: 1000, GasFeeCap: big.NewInt(1), GasTipCap: new(big.Int)})}
+		})
+		s.blocksN(3 * patienceBlocks)
+		require.Len(t, s.sent, 1, "a tip does not help")
+		told := s.logs.FilterMessageSnippet("waits behind another transaction").All()
+		require.Len(t, told, 1)
+		require.EqualValues(t, 1000, told[0].ContextMap()["nonce"])
+		s.pool = s.pool[1:]
+		s.block()
+		require.Len(t, s.sent, 2)
+	})
+	synctest.Test(t, func(t *testing.T) { // what was before ours is gone, in no block
+		s := newStage(t, func(_ *stage, d *dutyDeps) { d.params.EpochBlocks = 1 << 20 })
+		s.block()
+		s.pool, s.queued = nil, s.pool
+		s.blocksN(patienceBlocks)
+		require.Len(t, s.sent, 2, "one that takes the missing nonce")
 	})
 }
 
@@ -310,7 +376,7 @@ func TestNoReportWithoutUse(t *testing.T) {
 		require.Equal(t, 1, s.logs.FilterMessageSnippet("send it money").Len())
 		s.poolErr = nil
 		s.to(2*testEpoch - 1)
-		require.Len(t, s.sent, 1)
+		require.Len(t, s.pool, 1)
 	})
 }
 

@@ -206,8 +206,8 @@ func (n *Node) openDuties(s consensus.Signer) (err error) {
 		cfg: n.cfg.Duties, self: s.Account(), params: p,
 		chain: dutyExecutor{n.chain}, pool: n.pool, consensus: n.driver, signer: signs,
 		synced: func() bool { return n.sync.Status().State == blocksync.InSync },
-		offer:  n.sync.BroadcastTransactions,
-		file:   n.cfg.Path(DutiesFile), log: n.log.Named("duties"), reg: n.reg,
+		offer:  n.sync.BroadcastTransactions, bump: n.cfg.Pool.PriceBump,
+		file: n.cfg.Path(DutiesFile), log: n.log.Named("duties"), reg: n.reg,
 	})
 	return err
 }
