@@ -488,9 +488,35 @@ func TestEvidenceThatFails(t *testing.T) {
 	t.Run("refused in a block", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := start(t, nil)
-			s.include = func(tx *types.Transaction) { s.blocks[tx.Hash()] = false }
+			s.include = func(tx *types.Transaction) {
+				s.blocks[tx.Hash()] = false
+				s.refuse = func([]byte) string { return "Producers: the evidence is too old" }
+			}
 			s.blocksN(5)
 			require.Len(t, s.sent, 1)
+			require.Empty(t, s.d.docket.proofs)
+		})
+	})
+	t.Run("refused in a block by the state of that block", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, nil)
+			s.include = func(tx *types.Transaction) {
+				if s.blocks[tx.Hash()] = len(s.sent) == 2; s.blocks[tx.Hash()] {
+					c := s.people[guilty]
+					c.Guilty = true
+					s.people[guilty] = c
+				}
+			}
+			s.blocksN(5)
+			require.Len(t, s.sent, 2, "it is good on the state at hand")
+			require.True(t, s.people[guilty].Guilty)
+			require.Zero(t, s.logs.FilterMessage("evidence is given up").Len())
+		})
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, nil)
+			s.include = func(tx *types.Transaction) { s.blocks[tx.Hash()] = false }
+			s.blocksN(3 * maxProofTries)
+			require.Len(t, s.sent, maxProofTries)
 			require.Empty(t, s.d.docket.proofs)
 		})
 	})
@@ -585,6 +611,41 @@ func TestEvidenceInParts(t *testing.T) {
 				require.Equal(t, []byte{3}, order)
 			} else {
 				require.Equal(t, []byte{1, 2, 3}, order)
+			}
+		})
+	}
+}
+
+// Whoever makes the contract remember another path, or a branch that loses with ours on it, only delays a proof in parts.
+func TestEvidenceInPartsBeginsAgain(t *testing.T) {
+	guilty := common.Address{2}
+	for _, forever := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, func(s *stage, d *dutyDeps) { s.elects, s.seats[0].Account = false, d.self })
+			proven, spoilt := 0, false
+			s.refuse = func(data []byte) string {
+				if data[0] == 3 && proven < 2 {
+					return "Producers: the headers do not lead down from D"
+				}
+				return ""
+			}
+			s.include = func(tx *types.Transaction) {
+				proven++
+				if proven == 2 && (forever || !spoilt) {
+					proven, spoilt = 0, true
+				}
+				if tx.Data()[0] == 3 {
+					s.people[guilty] = contracts.Candidate{Guilty: true, Votes: new(big.Int)}
+				}
+			}
+			require.True(t, s.d.docket.add(&proof{Kind: uint8(dpos.CrossVote), Guilty: guilty, Slot: 8, Calls: [][]byte{{1}, {2}, {3}}}))
+			s.blocksN(2 * maxProofTries * (retryBlocks + 3))
+			require.Equal(t, !forever, s.people[guilty].Guilty)
+			if forever {
+				require.Len(t, s.sent, 2*maxProofTries)
+				require.Equal(t, 1, s.logs.FilterMessage("evidence is given up").Len())
+			} else {
+				require.Len(t, s.sent, 5)
 			}
 		})
 	}
