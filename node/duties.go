@@ -126,7 +126,21 @@ func (d *duties) accuse(e dpos.Evidence, sealed func(common.Hash) *block.SealedH
 	select {
 	case d.found <- f:
 	default:
-		d.m.evidence.WithLabelValues("dropped").Inc()
+		d.full(e.Guilty, e.Slot)
+	}
+}
+
+// full tells of evidence that nobody submits: there is no room.
+func (d *duties) full(guilty common.Address, slot uint64) {
+	d.m.evidence.WithLabelValues("dropped").Inc()
+	d.log.Warn("evidence is not submitted: too much waits already", zap.Stringer("producer", guilty), zap.Uint64("slot", slot))
+}
+
+// finish keeps what consensus found at the end: it tells of a fault once. It is called after run, when nobody accuses
+// any more.
+func (d *duties) finish() {
+	for len(d.found) > 0 {
+		d.take(<-d.found)
 	}
 }
 

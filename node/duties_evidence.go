@@ -27,7 +27,7 @@ func (d *duties) take(f *fault) {
 	}
 	p := &proof{Kind: uint8(f.Kind), Guilty: f.Guilty, Slot: f.Slot, Calls: calls, since: d.chain.CurrentHeader().Number.Uint64()}
 	if !d.docket.add(p) {
-		d.m.evidence.WithLabelValues("dropped").Inc()
+		d.full(f.Guilty, f.Slot)
 		return
 	}
 	d.m.evidence.WithLabelValues("found").Inc()

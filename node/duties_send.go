@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"math/big"
 	"slices"
@@ -114,9 +115,12 @@ func (d *duties) call(ctx context.Context, h *types.Header, what string, data []
 	return d.send(h, what, data, gas, old)
 }
 
-// send signs a call and puts it into the own pool, in place of one that pays too little now, if any. The log tells of an
-// error; old stays in flight then.
+// send signs a call and puts it into the own pool, in place of one that pays too little now, if any; one that the pool
+// kept over a restart is taken up. The log tells of an error; old stays in flight then.
 func (d *duties) send(h *types.Header, what string, data []byte, gas uint64, old *flight) (*flight, error) {
+	if f := d.kept(h, data); old == nil && f != nil {
+		return f, nil
+	}
 	to := contracts.ProducersAddress
 	x := &types.DynamicFeeTx{ChainID: new(big.Int).SetUint64(d.params.ChainID), Gas: gas + gasSlack, To: &to, Data: data}
 	x.GasTipCap, x.GasFeeCap = d.fees(h, old)
@@ -136,6 +140,22 @@ func (d *duties) send(h *types.Header, what string, data []byte, gas uint64, old
 	d.m.sent.WithLabelValues("sent").Inc()
 	d.log.Info("sent for the producer's account: "+what, zap.Stringer("account", d.self), zap.Stringer("transaction", tx.Hash()))
 	return &flight{tx: tx, sent: h.Number.Uint64(), since: h.Number.Uint64()}, nil
+}
+
+// kept is a transaction with this call that the pool holds though no duty follows it; nil: there is none.
+func (d *duties) kept(h *types.Header, data []byte) *flight {
+	pending, _ := d.pool.ContentFrom(d.self)
+	for _, tx := range pending {
+		to := tx.To()
+		if to == nil || *to != contracts.ProducersAddress || tx.Value().Sign() != 0 || !bytes.Equal(tx.Data(), data) || d.ours(tx.Hash()) {
+			continue
+		}
+		if included, _ := d.chain.Outcome(tx.Hash()); !included { // else the pool is about to forget it
+			height := h.Number.Uint64()
+			return &flight{tx: tx, sent: height, since: height}
+		}
+	}
+	return nil
 }
 
 // fees are what a transaction offers: no tip and twice the base fee, which may rise; in place of an old one at least

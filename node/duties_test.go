@@ -38,6 +38,7 @@ type stage struct {
 	t      *testing.T
 	d      *duties
 	logs   *observer.ObservedLogs
+	stop   func() // ends the goroutine of duties
 	feed   event.FeedOf[chain.HeadEvent]
 	height uint64
 	final  uint64
@@ -189,7 +190,8 @@ func newStage(t *testing.T, change func(*stage, *dutyDeps)) *stage {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.d.run(ctx) }()
-	t.Cleanup(func() { stop(); <-ended })
+	s.stop = func() { stop(); <-ended }
+	t.Cleanup(s.stop)
 	synctest.Wait()
 	return s
 }
@@ -337,6 +339,36 @@ func TestReplacementsThatFail(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the pool's journal kept over a restart is not sent twice.
+func TestTransactionsOfTheLastRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.block()
+		require.Len(t, s.sent, 1)
+		again := newStage(t, func(n *stage, d *dutyDeps) {
+			d.self, d.signer = s.d.self, s.d.signer
+			n.people, n.pool, n.height = s.people, s.pool, s.height
+		})
+		again.blocksN(3)
+		require.Empty(t, again.sent)
+		again.blocksN(patienceBlocks)
+		require.Len(t, again.sent, 1, "the duty follows it")
+		require.Equal(t, s.sent[0].Nonce(), again.sent[0].Nonce())
+	})
+	synctest.Test(t, func(t *testing.T) { // one that is in a block already, which the pool has not seen yet, does not count
+		s := newStage(t, nil)
+		s.block()
+		again := newStage(t, func(n *stage, d *dutyDeps) {
+			d.self, d.signer = s.d.self, s.d.signer
+			n.people, n.pool, n.height = s.people, s.pool, s.height
+			n.blocks[s.pool[0].Hash()] = false
+			n.sent = s.sent // its nonce
+		})
+		again.block()
+		require.Len(t, again.sent, 2)
+	})
 }
 
 func TestNoReportWithoutUse(t *testing.T) {
@@ -554,6 +586,23 @@ func TestEvidenceThatFails(t *testing.T) {
 			broken := newStage(t, func(_ *stage, d *dutyDeps) { d.file = s.d.file })
 			require.Empty(t, broken.d.docket.proofs)
 			require.Equal(t, 1, broken.logs.FilterMessageSnippet("not readable").Len())
+		})
+	})
+	t.Run("found at the end", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, nil)
+			s.stop()
+			for i := range byte(2 * maxFaults) {
+				e, sealed := twins(t, common.Address{100 + i}, 8)
+				s.d.accuse(e, sealed)
+			}
+			require.Equal(t, maxFaults, s.logs.FilterMessageSnippet("too much waits").Len(), "no silence about the others")
+			s.d.finish()
+			b, err := os.ReadFile(s.d.file)
+			require.NoError(t, err)
+			saved, err := decodeDocket(b, 0)
+			require.NoError(t, err)
+			require.Len(t, saved.proofs, 1+maxFaults)
 		})
 	})
 	t.Run("its own", func(t *testing.T) {

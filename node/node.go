@@ -267,6 +267,9 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 	}
 	err := g.Wait()
+	if n.duties != nil {
+		n.duties.finish()
+	}
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = nil
 	}
