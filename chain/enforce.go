@@ -102,8 +102,12 @@ func (c *Chain) watch(h *types.Header) {
 		return
 	}
 	head, fresh := h.Number.Uint64(), d != c.watched
+	var told uint64
+	if c.watched != nil && len(c.watched.changes) > 0 {
+		told = c.watched.changes[len(c.watched.changes)-1].Number
+	}
 	for i := range d.changes {
-		if fresh && (c.watched == nil || i >= len(c.watched.changes)) {
+		if d.changes[i].Number > told {
 			c.logChange(&d.changes[i], d.invalid[i], head)
 		}
 		if x := &d.changes[i]; x.Height == head && d.invalid[i] == nil {

@@ -9,6 +9,7 @@ const (
 	// ChangeNotice is how many blocks after its decision a change takes effect at the earliest.
 	ChangeNotice   = 64
 	MaxChanges     = 1024 // decided parameters and upgrades
+	UpgradePlaces  = 64   // of MaxChanges, the last, for upgrades alone
 	MaxChangeName  = 64   // bytes
 	MaxChangeValue = 32   // bytes
 	// MaxStakeBits: stake is counted in 96 bits of wei.

@@ -38,7 +38,7 @@ const (
 	exampleFile = "testdata/genesis.json"
 	// exampleHash is block 0's hash of the example; it changes only if the meaning of genesis files or a system
 	// contract changes, and then every chain started before is another chain.
-	exampleHash     = "0xef259914c26c748e00cf20e488a909b6b68a58ceeeedd47b575e2cf0ee68ef54"
+	exampleHash     = "0xb8b5cc5612aa748568bf3c8a0fd90906169c4bda73877903a4680f6515b37ce3"
 	exampleUpgrades = "0x00a8b67910b9b0b55eae1de9d7077a87a0106c52bd74a8b336c5d26b5d06c8bb"
 )
 
