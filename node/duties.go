@@ -81,7 +81,7 @@ type duties struct {
 	found chan *fault
 
 	docket *docket
-	ahead  common.Hash // another's transaction before ours that the log told of
+	ahead  obstacle
 	head   common.Hash // decided for last
 	report *flight
 	rest   uint64 // no report before this height

@@ -34,6 +34,13 @@ type flight struct {
 	since uint64 // height at which the peers heard of it last
 }
 
+// obstacle is a transaction of the account before ours that is no duty's.
+type obstacle struct {
+	tx    common.Hash
+	since uint64 // height at which it was seen first
+	told  bool
+}
+
 type landing uint8
 
 const (
@@ -62,19 +69,20 @@ func (d *duties) follow(f *flight, h *types.Header) landing {
 	case d.chain.BaseFee(h).Cmp(f.tx.GasFeeCap()) > 0:
 		return outbid
 	}
-	if height := h.Number.Uint64(); height >= f.since+offerBlocks {
+	height := h.Number.Uint64()
+	if height >= f.since+offerBlocks {
 		f.since = height
 		d.offer(types.Transactions{f.tx})
 	}
-	if h.Number.Uint64() >= f.sent+patienceBlocks {
-		return d.delayed(f)
+	if height >= f.sent+patienceBlocks && h.TxHash != types.EmptyTxsHash { // no fee would get it into an empty block
+		return d.delayed(f, height)
 	}
 	return flying
 }
 
 // delayed says why a transaction that could be in a block is in none: it pays too little, or another one of the account
 // is before it.
-func (d *duties) delayed(f *flight) landing {
+func (d *duties) delayed(f *flight, height uint64) landing {
 	is := func(tx *types.Transaction) bool { return tx.Hash() == f.tx.Hash() }
 	pending, queued := d.pool.ContentFrom(d.self)
 	switch at := slices.IndexFunc(pending, is); {
@@ -82,12 +90,22 @@ func (d *duties) delayed(f *flight) landing {
 		return lost
 	case at == 0 && f.tx.GasTipCapIntCmp(big.NewInt(maxTip)) < 0:
 		return outbid
-	case at > 0 && !d.ours(pending[0].Hash()) && d.ahead != pending[0].Hash():
-		d.ahead = pending[0].Hash()
-		d.log.Warn("what this producer has to send waits behind another transaction of its account that no block takes; send one with the same nonce and higher fees",
-			zap.Stringer("account", d.self), zap.Stringer("transaction", d.ahead), zap.Uint64("nonce", pending[0].Nonce()))
+	case at > 0 && !d.ours(pending[0].Hash()):
+		d.blocked(pending[0], height)
 	}
 	return flying
+}
+
+// blocked tells once of a transaction that is not ours to replace, when it has waited for long.
+func (d *duties) blocked(tx *types.Transaction, height uint64) {
+	switch o := &d.ahead; {
+	case o.tx != tx.Hash():
+		*o = obstacle{tx: tx.Hash(), since: height}
+	case !o.told && height >= o.since+patienceBlocks:
+		o.told = true
+		d.log.Warn("what this producer has to send waits behind another transaction of its account that no block takes; send one with the same nonce and higher fees",
+			zap.Stringer("account", d.self), zap.Stringer("transaction", o.tx), zap.Uint64("nonce", tx.Nonce()))
+	}
 }
 
 // ours reports whether a transaction is one that a duty follows.

@@ -46,6 +46,7 @@ type stage struct {
 	seats  block.Schedule
 	elects bool
 	synced bool
+	idle   bool // blocks are empty
 
 	refuse  func(data []byte) string
 	tries   int // to estimate gas
@@ -61,7 +62,11 @@ type stage struct {
 }
 
 func (s *stage) CurrentHeader() *types.Header {
-	return &types.Header{Number: new(big.Int).SetUint64(s.height), Time: s.height}
+	h := &types.Header{Number: new(big.Int).SetUint64(s.height), Time: s.height}
+	if s.idle {
+		h.TxHash = types.EmptyTxsHash
+	}
+	return h
 }
 func (s *stage) FinalHeader() *types.Header {
 	return &types.Header{Number: new(big.Int).SetUint64(s.final), Extra: []byte("final")}
@@ -269,8 +274,10 @@ func TestTipsThatRise(t *testing.T) {
 	for _, fee := range []int64{0, 7, 50 * params.GWei} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStage(t, func(s *stage, d *dutyDeps) { s.fee, d.params.EpochBlocks = fee, 1<<20 })
-			s.blocksN(patienceBlocks)
-			require.Len(t, s.sent, 1)
+			s.idle = true
+			s.blocksN(3 * patienceBlocks)
+			require.Len(t, s.sent, 1, "no fee is too low for an empty block")
+			s.idle = false
 			s.block()
 			require.Len(t, s.sent, 2)
 			require.Equal(t, big.NewInt(minTip), s.sent[1].GasTipCap())
@@ -291,7 +298,9 @@ func TestBehindAnotherTransaction(t *testing.T) {
 			d.params.EpochBlocks = 1 << 20
 			s.pool = []*types.Transaction{types.NewTx(&types.DynamicFeeTx{Nonce: 1000, GasFeeCap: big.NewInt(1), GasTipCap: new(big.Int)})}
 		})
-		s.blocksN(3 * patienceBlocks)
+		s.blocksN(2 * patienceBlocks)
+		require.Empty(t, s.logs.FilterMessageSnippet("waits behind another transaction").All(), "others may pass in time")
+		s.blocksN(2 * patienceBlocks)
 		require.Len(t, s.sent, 1, "a tip does not help")
 		told := s.logs.FilterMessageSnippet("waits behind another transaction").All()
 		require.Len(t, told, 1)
