@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 )
+
+// unknown is the host of those whose address is not known: no host of its own, but not local either.
+const unknown = "?"
 
 // hostOf is whose quotas a remote address uses: the IPv4 address, or the /64 network of an IPv6 address, since one
 // machine has all of that.
@@ -20,7 +25,7 @@ func hostOf(remote string) string {
 	}
 	a, err := netip.ParseAddr(h)
 	if err != nil {
-		return "?" // no quota of its own, but not local either
+		return unknown
 	}
 	if a = a.Unmap().WithZone(""); a.Is6() && !a.IsLoopback() {
 		if p, err := a.Prefix(64); err == nil {
@@ -49,7 +54,10 @@ type caller struct {
 
 var errGone = errors.New("the connection is closed")
 
-func (s *service) newCaller(id, host string, end func(string)) *caller {
+// newCaller gives the connection an id of its own: a client can be connected with one port to several of the node's
+// addresses at the same time.
+func (s *service) newCaller(remote, host string, end func(string)) *caller {
+	id := fmt.Sprintf("%s#%d", remote, s.conns.last.Add(1))
 	c := &caller{id: id, host: host, s: s, end: end, starting: make(map[gethrpc.ID]chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	return c
@@ -183,8 +191,10 @@ func (c *caller) sent(answer []byte) {
 	}
 }
 
-// callers knows all connections by what a method learns of its caller: the remote address.
+// callers knows all connections by what a method learns of its caller: the id, given to go-ethereum as remote address.
 type callers struct {
+	last atomic.Uint64 // the newest caller's number
+
 	mu   sync.Mutex
 	byID map[string]*caller
 }
@@ -216,15 +226,16 @@ func (s *service) host(ctx context.Context) string {
 	if c := s.caller(ctx); c != nil {
 		return c.host
 	}
-	return local
+	if gethrpc.PeerInfoFromContext(ctx).RemoteAddr != "" {
+		return unknown
+	}
+	return local // a client inside the process
 }
 
 // enter waits for a place in a gate until ctx or the connection ends. The function gives the place back.
 func (s *service) enter(ctx context.Context, g *gate) (func(), error) {
-	c := s.caller(ctx)
-	host := local
+	c, host := s.caller(ctx), s.host(ctx)
 	if c != nil {
-		host = c.host
 		if c.ctx.Err() != nil {
 			return nil, errGone
 		}

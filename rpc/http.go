@@ -113,6 +113,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, srv *gethrpc.
 		return
 	}
 	in := r.Clone(r.Context())
+	in.RemoteAddr = c.id
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	srv.ServeHTTP(&answerWriter{ResponseWriter: w, caller: c}, in)
 }

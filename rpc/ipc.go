@@ -108,13 +108,12 @@ func removeStaleSocket(path string) error {
 // acceptIPC serves connections until the listener is closed. Other errors (no file descriptors left) pass.
 func (s *Server) acceptIPC(l net.Listener) {
 	wait := minAcceptWait
-	for n := uint64(1); ; {
+	for {
 		conn, err := l.Accept()
 		switch {
 		case err == nil:
 			wait = minAcceptWait
-			c := newWire(s.service, fmt.Sprintf("ipc-%d", n), local, newIPCStream(conn)) // its remote address is empty
-			n++
+			c := newWire(s.service, "ipc", local, newIPCStream(conn))
 			go c.serve(s.local)
 			continue
 		case s.ctx.Err() != nil:

@@ -34,9 +34,9 @@ type wire struct {
 	once   sync.Once
 }
 
-func newWire(s *service, id, host string, st stream) *wire {
+func newWire(s *service, remote, host string, st stream) *wire {
 	w := &wire{stream: st, slots: make(chan struct{}, maxConnRequests)}
-	w.caller = s.newCaller(id, host, w.close)
+	w.caller = s.newCaller(remote, host, w.close)
 	return w
 }
 
