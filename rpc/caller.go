@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -79,15 +80,31 @@ func (c *caller) begin(ctx context.Context, size int64) error {
 	return nil
 }
 
-// answered ends a request: its answer is encoded. Which one of the connection's does not matter.
+// answered ends a request: its answer is encoded. Which one of the connection's it is cannot be told, so the smallest is
+// given back: never is less counted than is held.
 func (c *caller) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.requests) > 0 {
-		c.s.inFlight.give(c.host, c.requests[0])
-		c.requests = c.requests[1:]
+		c.drop(slices.Min(c.requests))
 	}
 	c.dropPlace()
+}
+
+// over ends a request of size bytes that gets no answer.
+func (c *caller) over(size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(size)
+	c.dropPlace()
+}
+
+// drop gives back a request's bytes; c.mu is held.
+func (c *caller) drop(size int64) {
+	if i := slices.Index(c.requests, size); i >= 0 {
+		c.requests = slices.Delete(c.requests, i, i+1)
+		c.s.inFlight.give(c.host, size)
+	}
 }
 
 func (c *caller) dropPlace() bool {
