@@ -42,8 +42,11 @@ const (
 	maxConnRequests    = 64                    // requests of one WebSocket or Unix connection that are not answered
 	maxGateQueue       = 16384                 // requests of one host that wait for a place
 	minInFlight        = 256 << 10             // bytes of requests and answers that a host may hold however much the others do
-	bodyStep           = 64 << 10              // bytes of a body that are read at a time
-	ipcReadAhead       = 64 << 10              // bytes that the reader of the Unix socket may hold of later messages
+	bodyStep           = 16 << 10              // bytes of a message that are read at a time
+	messageCopies      = 4                     // times that a message is in memory until it is answered: as read, copied, decoded
+	valueBytes         = 256                   // what a value of a message takes when it is decoded, beside its bytes
+	ipcReadStep        = 4 << 10               // bytes that the reader of the Unix socket may hold of later messages
+	ipcBuffer          = 64 << 10              // bytes of a message after which its reader's buffer is not kept
 	maxHeaderBytes     = 64 << 10              // header of an HTTP request
 	maxTokenBytes      = 4096                  // JSON web token
 )
