@@ -44,6 +44,7 @@ type dutyPool interface {
 	Add(txs []*types.Transaction, local bool) []error
 	Has(tx common.Hash) bool
 	Nonce(a common.Address) uint64
+	ContentFrom(a common.Address) (pending, queued []*types.Transaction)
 }
 
 type dutyConsensus interface {
@@ -66,6 +67,7 @@ type dutyDeps struct {
 	signer    txSigner // nil: it cannot sign transactions
 	synced    func() bool
 	offer     func(types.Transactions) // tells peers
+	bump      uint64                   // percent by which the pool wants fees raised
 	file      string                   // of evidence that waits
 	log       *zap.Logger
 	reg       prometheus.Registerer
@@ -79,6 +81,7 @@ type duties struct {
 	found chan *fault
 
 	docket *docket
+	ahead  obstacle
 	head   common.Hash // decided for last
 	report *flight
 	rest   uint64 // no report before this height
@@ -123,7 +126,21 @@ func (d *duties) accuse(e dpos.Evidence, sealed func(common.Hash) *block.SealedH
 	select {
 	case d.found <- f:
 	default:
-		d.m.evidence.WithLabelValues("dropped").Inc()
+		d.full(e.Guilty, e.Slot)
+	}
+}
+
+// full tells of evidence that nobody submits: there is no room.
+func (d *duties) full(guilty common.Address, slot uint64) {
+	d.m.evidence.WithLabelValues("dropped").Inc()
+	d.log.Warn("evidence is not submitted: too much waits already", zap.Stringer("producer", guilty), zap.Uint64("slot", slot))
+}
+
+// finish keeps what consensus found at the end: it tells of a fault once. It is called after run, when nobody accuses
+// any more.
+func (d *duties) finish() {
+	for len(d.found) > 0 {
+		d.take(<-d.found)
 	}
 }
 

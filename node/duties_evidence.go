@@ -27,7 +27,7 @@ func (d *duties) take(f *fault) {
 	}
 	p := &proof{Kind: uint8(f.Kind), Guilty: f.Guilty, Slot: f.Slot, Calls: calls, since: d.chain.CurrentHeader().Number.Uint64()}
 	if !d.docket.add(p) {
-		d.m.evidence.WithLabelValues("dropped").Inc()
+		d.full(f.Guilty, f.Slot)
 		return
 	}
 	d.m.evidence.WithLabelValues("found").Inc()
@@ -76,46 +76,59 @@ func (d *duties) convicted(p *proof) {
 
 // submit sends the next transaction of a proof, once the one before is in a block.
 func (d *duties) submit(ctx context.Context, h *types.Header, p *proof) {
-	height, last := h.Number.Uint64(), len(p.Calls)-1
 	if p.flight != nil {
 		switch d.follow(p.flight, h) {
 		case flying:
 			return
 		case landed:
-			if p.next == last { // the state at hand is older than the block with it
+			if p.next == len(p.Calls)-1 { // the state at hand is older than the block with it
 				return
 			}
 			p.next, p.flight = p.next+1, nil
-		case failed:
-			d.drop(p, "the contract refused it in a block: "+p.flight.tx.Hash().Hex())
-			return
-		case lost:
-			if p.tries++; p.tries >= maxProofTries {
-				d.drop(p, "its transactions got lost too often")
+		case failed: // run on another state than it was tried on
+			p.flight = nil
+			if !d.again(p, "its transactions fail too often") {
 				return
 			}
+		case lost:
 			p.flight = nil
+			if !d.again(p, "its transactions got lost too often") {
+				return
+			}
 		}
 	}
+	height := h.Number.Uint64()
 	if height < p.rest {
 		return
 	}
 	gas, err := d.tryProof(ctx, h, p)
 	switch {
 	case errors.As(err, new(refusal)):
-		d.drop(p, err.Error())
-		return
+		// What others made the contract remember of a path, or a change of branch, may stand in the way of a proof in parts.
+		if len(p.Calls) == 1 {
+			d.drop(p, err.Error())
+		} else if d.again(p, err.Error()) {
+			p.next, p.rest = 0, height+retryBlocks
+		}
 	case err != nil:
 		d.refused("evidence", err)
 		p.rest = height + retryBlocks
-		return
+	default:
+		if f, err := d.send(h, "evidence", p.Calls[p.next], gas, p.flight); err == nil {
+			p.flight = f
+		} else {
+			p.rest = height + retryBlocks
+		}
 	}
-	f, err := d.send(h, "evidence", p.Calls[p.next], gas, p.flight)
-	if err != nil {
-		p.rest = height + retryBlocks
-		return
+}
+
+// again counts a try that came to nothing. The last one ends the proof: false.
+func (d *duties) again(p *proof, why string) bool {
+	if p.tries++; p.tries < maxProofTries {
+		return true
 	}
-	p.flight = f
+	d.drop(p, why)
+	return false
 }
 
 // tryProof is the gas of a proof's next call. Calls that only prepare are left out once the last one succeeds without:

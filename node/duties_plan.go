@@ -20,7 +20,7 @@ import (
 const (
 	maxProofs     = 32
 	maxProofBytes = 8 << 20 // call data of all of them together
-	maxProofTries = 5       // transactions that got lost before one is given up
+	maxProofTries = 5       // that come to nothing before one is given up
 	// rankBlocks is how long a producer waits for each one that ranks before it in submitting evidence.
 	rankBlocks = 8
 )

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/genesis"
 )
 
 // A candidate's life by commands alone: refused without a member node and without stake, registered, voted for, on
@@ -259,6 +260,18 @@ func TestAmountTextIsAnAmount(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, v, again)
 	}
+}
+
+// A market's base fee is a floor that must not be too low; a fixed one may be anything.
+func TestBaseFeeOfAMarket(t *testing.T) {
+	v, err := parameterValue(genesis.BaseFee, "0wei", false)
+	require.NoError(t, err)
+	require.Zero(t, new(big.Int).SetBytes(v).Sign())
+	_, err = parameterValue(genesis.BaseFee, "6wei", true)
+	require.ErrorContains(t, err, "outside")
+	v, err = parameterValue(genesis.BaseFee, "7wei", true)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, new(big.Int).SetBytes(v).Uint64())
 }
 
 func TestExplainProposal(t *testing.T) {

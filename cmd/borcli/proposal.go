@@ -111,6 +111,9 @@ var proposalKinds = map[uint8]struct { //nolint:gochecknoglobals // a constant t
 		return fmt.Sprintf("set %s to %s from block %s on", x[1], x[2], x[0])
 	}},
 	contracts.ProposeUpgrade: {"upgrade", "uint64,string,bytes32", []string{"height", "name", "digest"}, func(x []string) string {
+		if x[2] == (common.Hash{}).Hex() {
+			return fmt.Sprintf("withdraw upgrade %s from block %s on", x[1], x[0])
+		}
 		return fmt.Sprintf("upgrade %s (%s) from block %s on", x[1], x[2], x[0])
 	}},
 	contracts.ProposeSetAdmin: {"set-admin", "address", []string{"account"}, func(x []string) string {
