@@ -209,7 +209,7 @@ func shortOfFunds(text string) string {
 	}
 	have, _ := new(big.Int).SetString(m[2], 10)
 	want, _ := new(big.Int).SetString(m[3], 10)
-	return fmt.Sprintf("%s has %s, amount and highest fee are %s: send it ether, or lower the amount or --max-fee", who, ether(have), ether(want))
+	return fmt.Sprintf("insufficient funds: %s has %s, amount and highest fee are %s: send it ether, or lower the amount or --max-fee", who, ether(have), ether(want))
 }
 
 // refusals are the sentences of the pool that mean a refused transaction, and what to do. The first that fits counts.

@@ -24,9 +24,9 @@ func TestNodeRefusals(t *testing.T) {
 	}{
 		{-32000, "insufficient funds for gas * price + value: balance 0, tx cost 5", exitRefused, []string{"send it ether"}},
 		{-32000, "failed with 16777216 gas: insufficient funds for gas * price + value: address " + someone + " have 5000000000000000000000 want 1000000000000000000000000", exitRefused,
-			[]string{"borcli: " + someone + " has 5000 ether, amount and highest fee are 1000000 ether: send it ether, or lower"}},
+			[]string{"borcli: insufficient funds: " + someone + " has 5000 ether, amount and highest fee are 1000000 ether: send it ether, or lower"}},
 		{-32000, "insufficient funds for gas * price + value: balance 1000000000000000000, tx cost 2000000000000000000, overshot 1000000000000000000", exitRefused,
-			[]string{"borcli: the account has 1 ether, amount and highest fee are 2 ether"}},
+			[]string{"borcli: insufficient funds: the account has 1 ether, amount and highest fee are 2 ether"}},
 		{-32000, "nonce too low: next nonce 7, tx nonce 5", exitRefused, []string{"leave --nonce out"}},
 		{-32000, "nonce too high: nonce 5000 is 4990 ahead of the next nonce 10", exitRefused, []string{"earlier nonces are missing"}},
 		{-32000, "transaction underpriced: tip needed 1, tip permitted 0", exitRefused, []string{"raise --tip and --max-fee"}},
