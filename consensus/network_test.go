@@ -175,7 +175,11 @@ func (l *lab) agree() {
 	}
 }
 
-func (l *lab) slots(n int) { time.Sleep(time.Duration(n) * slotTime) }
+// slots lets n slots go by and the last one's first work end: slots begin at the instants at which this wakes.
+func (l *lab) slots(n int) {
+	time.Sleep(time.Duration(n) * slotTime)
+	synctest.Wait()
+}
 
 func (l *lab) isCut(a, b int) bool {
 	l.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/params"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
@@ -70,11 +71,15 @@ func TestEvidenceCalls(t *testing.T) {
 		calls, err := CrossEvidenceCalls(key, pre, vote, path)
 		require.NoError(t, err)
 		require.Greater(t, len(calls), 2)
+		var most uint64
 		for _, data := range calls {
-			require.Less(t, len(data), 120<<10, "pools take 128 KiB")
+			require.Less(t, len(data), block.MinBlockBytes/2, "the smallest block has room")
 			require.False(t, w.candidate(guilty).Guilty)
 			w.do(by, data)
+			most = max(most, w.gas+params.TxGas+params.TxDataNonZeroGasEIP2028*uint64(len(data)))
 		}
+		t.Logf("gas of the dearest of %d transactions: %d", len(calls), most)
+		require.Less(t, most, uint64(block.MinGasLimit/2))
 		require.True(t, w.candidate(guilty).Guilty)
 	})
 }

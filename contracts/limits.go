@@ -16,7 +16,7 @@ const (
 	MaxStakeBits = 96
 	// MaxEpochBlocks: the first epoch ends while the history contract still knows block 0.
 	MaxEpochBlocks = 8191
-	// maxPathBytes bounds the headers and records in one transaction of evidence: pools take 128 KiB, and 200 headers of
-	// the usual size cost a third of the gas that a transaction may have.
-	maxPathBytes = 64 << 10
+	// maxPathBytes bounds the headers and records in one transaction of evidence: it must fit the smallest block that a
+	// vote may allow, in bytes beside header and votes, and in gas (block.MinBlockBytes, block.MinGasLimit).
+	maxPathBytes = 24 << 10
 )

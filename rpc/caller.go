@@ -4,12 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 )
+
+// unknown is the host of those whose address is not known: no host of its own, but not local either.
+const unknown = "?"
 
 // hostOf is whose quotas a remote address uses: the IPv4 address, or the /64 network of an IPv6 address, since one
 // machine has all of that.
@@ -20,7 +26,7 @@ func hostOf(remote string) string {
 	}
 	a, err := netip.ParseAddr(h)
 	if err != nil {
-		return "?" // no quota of its own, but not local either
+		return unknown
 	}
 	if a = a.Unmap().WithZone(""); a.Is6() && !a.IsLoopback() {
 		if p, err := a.Prefix(64); err == nil {
@@ -49,7 +55,10 @@ type caller struct {
 
 var errGone = errors.New("the connection is closed")
 
-func (s *service) newCaller(id, host string, end func(string)) *caller {
+// newCaller gives the connection an id of its own: a client can be connected with one port to several of the node's
+// addresses at the same time.
+func (s *service) newCaller(remote, host string, end func(string)) *caller {
+	id := fmt.Sprintf("%s#%d", remote, s.conns.last.Add(1))
 	c := &caller{id: id, host: host, s: s, end: end, starting: make(map[gethrpc.ID]chan struct{})}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	return c
@@ -71,15 +80,31 @@ func (c *caller) begin(ctx context.Context, size int64) error {
 	return nil
 }
 
-// answered ends a request: its answer is encoded. Which one of the connection's does not matter.
+// answered ends a request: its answer is encoded. Which one of the connection's it is cannot be told, so the smallest is
+// given back: never is less counted than is held.
 func (c *caller) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.requests) > 0 {
-		c.s.inFlight.give(c.host, c.requests[0])
-		c.requests = c.requests[1:]
+		c.drop(slices.Min(c.requests))
 	}
 	c.dropPlace()
+}
+
+// over ends a request of size bytes that gets no answer.
+func (c *caller) over(size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(size)
+	c.dropPlace()
+}
+
+// drop gives back a request's bytes; c.mu is held.
+func (c *caller) drop(size int64) {
+	if i := slices.Index(c.requests, size); i >= 0 {
+		c.requests = slices.Delete(c.requests, i, i+1)
+		c.s.inFlight.give(c.host, size)
+	}
 }
 
 func (c *caller) dropPlace() bool {
@@ -183,8 +208,10 @@ func (c *caller) sent(answer []byte) {
 	}
 }
 
-// callers knows all connections by what a method learns of its caller: the remote address.
+// callers knows all connections by what a method learns of its caller: the id, given to go-ethereum as remote address.
 type callers struct {
+	last atomic.Uint64 // the newest caller's number
+
 	mu   sync.Mutex
 	byID map[string]*caller
 }
@@ -216,15 +243,16 @@ func (s *service) host(ctx context.Context) string {
 	if c := s.caller(ctx); c != nil {
 		return c.host
 	}
-	return local
+	if gethrpc.PeerInfoFromContext(ctx).RemoteAddr != "" {
+		return unknown
+	}
+	return local // a client inside the process
 }
 
 // enter waits for a place in a gate until ctx or the connection ends. The function gives the place back.
 func (s *service) enter(ctx context.Context, g *gate) (func(), error) {
-	c := s.caller(ctx)
-	host := local
+	c, host := s.caller(ctx), s.host(ctx)
 	if c != nil {
-		host = c.host
 		if c.ctx.Err() != nil {
 			return nil, errGone
 		}

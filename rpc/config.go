@@ -100,8 +100,8 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("rpc.%s must be above 0", x.key)
 		}
 	}
-	if least := 2*c.BodyBytes + c.BatchBytes; c.InFlightPerHost < least || c.InFlight < c.InFlightPerHost {
-		return fmt.Errorf("rpc.in_flight_bytes_per_host (%d) must hold a request twice and an answer to a batch (%d bytes), and rpc.in_flight_bytes (%d) no less", c.InFlightPerHost, least, c.InFlight)
+	if least := messageCopies*c.BodyBytes + c.BatchBytes; c.InFlightPerHost < least || c.InFlight < c.InFlightPerHost {
+		return fmt.Errorf("rpc.in_flight_bytes_per_host (%d) must hold a request %d times and an answer to a batch (%d bytes), and rpc.in_flight_bytes (%d) no less", c.InFlightPerHost, messageCopies, least, c.InFlight)
 	}
 	return nil
 }

@@ -91,56 +91,47 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, srv *gethrpc.
 		return
 	}
 	c := s.newCaller(r.RemoteAddr, hostOf(r.RemoteAddr), nil)
-	body, size, err := s.readBody(r, c.host)
+	held := s.hold(c.host)
+	body, err := s.readBody(r, held)
 	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
+		held.give()
+		c.finish()
+		switch {
+		case errors.As(err, new(*http.MaxBytesError)):
 			http.Error(w, fmt.Sprintf("content length too large (>%d)", s.cfg.BodyBytes), http.StatusRequestEntityTooLarge)
-		} else {
+		case errors.Is(err, errTooMuch):
+			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		default:
 			refuse(w, err.Error())
 		}
-		c.finish()
 		return
 	}
 	s.conns.add(c)
 	defer s.conns.remove(c)
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.WriteTimeout/2) // the other half is for the answer
-	err = c.begin(ctx, size)
+	err = c.begin(ctx, held.size)
 	cancel()
 	if err != nil {
-		s.inFlight.give(c.host, size)
+		held.give()
 		refuse(w, "this address has too many requests waiting (rpc.requests_per_host); try again")
 		return
 	}
 	in := r.Clone(r.Context())
+	in.RemoteAddr = c.id
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	srv.ServeHTTP(&answerWriter{ResponseWriter: w, caller: c}, in)
 }
 
-// readBody reads a body as it comes; what it holds is reserved, twice, since it is copied once more.
-func (s *Server) readBody(r *http.Request, host string) (body []byte, size int64, err error) {
-	var (
-		buf  bytes.Buffer
-		from = http.MaxBytesReader(nil, r.Body, int64(s.cfg.BodyBytes))
-	)
-	for {
-		if !s.inFlight.take(host, 2*bodyStep) {
-			err = errors.New("requests and answers of this address hold too much memory (rpc.in_flight_bytes_per_host); wait for answers")
-			break
-		}
-		size += 2 * bodyStep
-		var n int64
-		if n, err = io.CopyN(&buf, from, bodyStep); errors.Is(err, io.EOF) {
-			return buf.Bytes(), size, nil
-		} else if err != nil {
-			if n == 0 && r.Context().Err() == nil && !errors.As(err, new(*http.MaxBytesError)) {
-				err = fmt.Errorf("the body did not come in time (rpc.read_timeout): %w", err)
-			}
-			break
-		}
+// readBody reads a body as it comes; what it and its values take is reserved before.
+func (s *Server) readBody(r *http.Request, held *hold) ([]byte, error) {
+	b, err := held.read(http.MaxBytesReader(nil, r.Body, int64(s.cfg.BodyBytes)))
+	switch {
+	case err == nil:
+		return held.admit(b, s.cfg.BatchItems)
+	case errors.Is(err, errHeld) || errors.As(err, new(*http.MaxBytesError)) || r.Context().Err() != nil:
+		return nil, err
 	}
-	s.inFlight.give(host, size)
-	return nil, 0, err
+	return nil, fmt.Errorf("the body did not come in time (rpc.read_timeout): %w", err)
 }
 
 // refuse answers a request that is not carried out.
@@ -163,7 +154,7 @@ func (w *answerWriter) Write(b []byte) (int, error) {
 	w.caller.answered()
 	size := int64(len(b))
 	if !w.caller.s.inFlight.take(w.caller.host, size) {
-		refuse(w.ResponseWriter, "answers that this address does not read hold too much memory (rpc.in_flight_bytes_per_host)")
+		refuse(w.ResponseWriter, errHeld.Error())
 		return len(b), nil
 	}
 	defer w.caller.s.inFlight.give(w.caller.host, size)

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +20,9 @@ const ipcCloseWait = time.Second // for the reason of a connection's end
 type ipcStream struct {
 	conn net.Conn
 	dec  *json.Decoder
-	left io.LimitedReader // what the message may still read
+	held *hold // of the message that is read
+	came int64 // bytes read for it
+	left int   // bytes that it may still read
 
 	mu     sync.Mutex // one write at a time
 	broken bool       // a message was written in part
@@ -27,19 +30,32 @@ type ipcStream struct {
 
 func newIPCStream(c net.Conn) *ipcStream {
 	s := &ipcStream{conn: c}
-	s.left.R = c
-	s.dec = json.NewDecoder(&s.left)
+	s.dec = json.NewDecoder(s)
 	return s
 }
 
-func (c *ipcStream) read(limit int) ([]byte, error) {
-	c.left.N = int64(limit) + ipcReadAhead
+func (c *ipcStream) read(limit int, held *hold) ([]byte, error) {
+	c.held, c.came, c.left = held, 0, limit+ipcReadStep
 	var raw json.RawMessage
 	err := c.dec.Decode(&raw)
-	if err != nil && c.left.N <= 0 {
-		err = errMessageSize
+	if err == nil && len(raw) > ipcBuffer {
+		rest, _ := io.ReadAll(c.dec.Buffered()) // at most ipcReadStep
+		c.dec = json.NewDecoder(io.MultiReader(bytes.NewReader(rest), c))
 	}
 	return raw, err
+}
+
+// Read gives the decoder what comes, a little at a time and reserved.
+func (c *ipcStream) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errMessageSize
+	}
+	n, err := c.conn.Read(p[:min(len(p), c.left, ipcReadStep)])
+	c.left -= n
+	if c.came += int64(n); err == nil && messageCopies*c.came > c.held.size {
+		err = c.held.grow(messageCopies * bodyStep)
+	}
+	return n, err
 }
 
 func (c *ipcStream) write(b []byte, deadline time.Time) error {
@@ -108,13 +124,12 @@ func removeStaleSocket(path string) error {
 // acceptIPC serves connections until the listener is closed. Other errors (no file descriptors left) pass.
 func (s *Server) acceptIPC(l net.Listener) {
 	wait := minAcceptWait
-	for n := uint64(1); ; {
+	for {
 		conn, err := l.Accept()
 		switch {
 		case err == nil:
 			wait = minAcceptWait
-			c := newWire(s.service, fmt.Sprintf("ipc-%d", n), local, newIPCStream(conn)) // its remote address is empty
-			n++
+			c := newWire(s.service, "ipc", local, newIPCStream(conn))
 			go c.serve(s.local)
 			continue
 		case s.ctx.Err() != nil:

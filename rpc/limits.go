@@ -34,7 +34,7 @@ const (
 	maxCallDataBytes   = 1 << 20               // input of one eth_call
 	logChunkBlocks     = 256                   // blocks whose blooms are read together where the log index lacks them
 	logCacheChunks     = 512                   // chunks of final blocks whose blooms stay in memory (64 KiB each)
-	maxLogPrints       = 8192                  // values of one block in the log index; a block with more may match anything
+	maxLogPrints       = 2048                  // values of one block in the log index; a block with more may match anything
 	logIndexStep       = 50 * time.Millisecond // the index works that long, then rests as long
 	maxSyncWaiters     = 4096                  // eth_sendRawTransactionSync under way
 	maxHostWaiters     = 1024                  // the same of one host
@@ -42,8 +42,11 @@ const (
 	maxConnRequests    = 64                    // requests of one WebSocket or Unix connection that are not answered
 	maxGateQueue       = 16384                 // requests of one host that wait for a place
 	minInFlight        = 256 << 10             // bytes of requests and answers that a host may hold however much the others do
-	bodyStep           = 64 << 10              // bytes of a body that are read at a time
-	ipcReadAhead       = 64 << 10              // bytes that the reader of the Unix socket may hold of later messages
+	bodyStep           = 16 << 10              // bytes of a message that are read at a time
+	messageCopies      = 4                     // times that a message is in memory until it is answered: as read, copied, decoded
+	valueBytes         = 256                   // what a value of a message takes when it is decoded, beside its bytes
+	ipcReadStep        = 4 << 10               // bytes that the reader of the Unix socket may hold of later messages
+	ipcBuffer          = 64 << 10              // bytes of a message after which its reader's buffer is not kept
 	maxHeaderBytes     = 64 << 10              // header of an HTTP request
 	maxTokenBytes      = 4096                  // JSON web token
 )
@@ -58,4 +61,10 @@ const (
 	maxTraceBytes     = 64 << 20         // JSON of one debug_trace...
 	maxTraceTime      = 55 * time.Second // of one debug_trace..., whatever its timeout asks for
 	maxStorageSlots   = 1024             // slots of one eth_getStorageValues
+)
+
+// Bounds of the log index's own work.
+const (
+	logIndexTries = 10              // a block is read that often, a second apart, before the index leaves it out
+	logIndexRetry = 1 * time.Minute // rest after the index could not be written
 )

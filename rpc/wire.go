@@ -17,8 +17,8 @@ var errMessageSize = errors.New("the message is too large")
 
 // stream is a connection that carries messages both ways: WebSocket or a Unix socket.
 type stream interface {
-	// read is the next message, of at most limit bytes.
-	read(limit int) ([]byte, error)
+	// read is the next message, of at most limit bytes, which are reserved as they come.
+	read(limit int, held *hold) ([]byte, error)
 	// write sends a message; after an error the connection is of no use.
 	write(msg []byte, deadline time.Time) error
 	// shut closes the connection and tells the client why, if there is a reason and it still reads.
@@ -34,9 +34,9 @@ type wire struct {
 	once   sync.Once
 }
 
-func newWire(s *service, id, host string, st stream) *wire {
+func newWire(s *service, remote, host string, st stream) *wire {
 	w := &wire{stream: st, slots: make(chan struct{}, maxConnRequests)}
-	w.caller = s.newCaller(id, host, w.close)
+	w.caller = s.newCaller(remote, host, w.close)
 	return w
 }
 
@@ -80,34 +80,47 @@ func (w *wire) receive(to *json.RawMessage) error {
 		return errGone
 	}
 	for {
-		b, err := w.stream.read(w.s.cfg.BodyBytes)
-		if err == nil {
-			var wants bool
-			if b, wants, err = requestOf(b); err == nil && !wants {
-				continue
-			}
+		b, err := w.next()
+		if err == nil && b == nil {
+			continue
 		}
 		if err != nil {
 			w.cancel() // go-ethereum's server waits for the calls to end before it closes the connection
 			if broken := (*json.SyntaxError)(nil); errors.Is(err, errMessageSize) {
 				w.close(fmt.Sprintf("a message of more than %d bytes (rpc.body_bytes)", w.s.cfg.BodyBytes))
+			} else if errors.Is(err, errHeld) || errors.Is(err, errTooMuch) {
+				w.close(err.Error())
 			} else if !errors.As(err, &broken) { // which is answered first
 				w.close("")
 			}
 			return err
 		}
-		size := 2 * int64(len(b)) // as read and as decoded
-		if !w.s.inFlight.take(w.host, size) {
-			w.close("requests and answers of this address hold too much memory (rpc.in_flight_bytes_per_host); wait for answers")
-			return errGone
-		}
-		if err := w.begin(w.ctx, size); err != nil {
-			w.s.inFlight.give(w.host, size)
-			return err
-		}
 		*to = b
 		return nil
 	}
+}
+
+// next reads a message and begins its request: its memory is reserved as it is read, its values are counted, it takes a
+// place, and only then it is decoded. It is nil if it wants no answer.
+func (w *wire) next() ([]byte, error) {
+	held := w.s.hold(w.host)
+	b, err := w.stream.read(w.s.cfg.BodyBytes, held)
+	if err == nil {
+		b, err = held.admit(b, w.s.cfg.BatchItems)
+	}
+	if err == nil {
+		err = w.begin(w.ctx, held.size)
+	}
+	if err != nil {
+		held.give()
+		return nil, err
+	}
+	msg, wants, err := requestOf(b)
+	if err != nil || !wants {
+		w.over(held.size)
+		return nil, err
+	}
+	return msg, nil
 }
 
 // send writes an answer or a notification.
@@ -129,7 +142,7 @@ func (w *wire) send(v any, answer bool) error {
 	b := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	size := int64(len(b))
 	if !w.s.inFlight.take(w.host, size) {
-		w.close("answers that this address does not read hold too much memory (rpc.in_flight_bytes_per_host)")
+		w.close(errHeld.Error())
 		return errGone
 	}
 	defer w.s.inFlight.give(w.host, size)

@@ -1,8 +1,6 @@
 package rpc
 
 import (
-	"bytes"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -30,7 +28,7 @@ type wsStream struct {
 	done    chan struct{}
 }
 
-func (c *wsStream) read(limit int) ([]byte, error) {
+func (c *wsStream) read(limit int, held *hold) ([]byte, error) {
 	c.inside.Store(false)
 	_ = c.conn.SetReadDeadline(time.Now().Add(wsSilence))
 	c.conn.SetReadLimit(int64(limit))
@@ -40,9 +38,7 @@ func (c *wsStream) read(limit int) ([]byte, error) {
 	}
 	c.inside.Store(true)
 	_ = c.conn.SetReadDeadline(time.Now().Add(c.timeout))
-	var buf bytes.Buffer
-	_, err = io.Copy(&buf, r)
-	return buf.Bytes(), err
+	return held.read(r)
 }
 
 func (c *wsStream) pong(string) error {

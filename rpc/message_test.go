@@ -1,0 +1,200 @@
+package rpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+)
+
+func holding(b *budget, host string) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.hosts[host]
+}
+
+// allocated is how many bytes the process allocates while f runs.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// A message whose end does not come is counted as far as it came, and ends its connection where the share ends.
+func TestUnfinishedMessagesAreCounted(t *testing.T) {
+	n := newNet(t, 0, smallLimits)
+	size := n.srv.cfg.BodyBytes - 1000
+	part := []byte(`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", size))
+	open := func() *websocket.Conn {
+		c, _, err := websocket.DefaultDialer.Dial(n.srv.WSURL(), nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		w, err := c.NextWriter(websocket.TextMessage)
+		require.NoError(t, err)
+		_, _ = w.Write(part)
+		_, _ = w.Write(bytes.Repeat([]byte(" "), 4096)) // pushes what is buffered
+		return c
+	}
+	open()
+	require.Eventually(t, func() bool { return holding(n.srv.inFlight, "127.0.0.1") >= messageCopies*int64(size) }, waitTime, pollTime)
+	for range n.srv.cfg.InFlightPerHost / (messageCopies * size) {
+		open()
+	}
+	require.Eventually(t, func() bool {
+		n.srv.conns.mu.Lock()
+		defer n.srv.conns.mu.Unlock()
+		return len(n.srv.conns.byID)-1 < 1+n.srv.cfg.InFlightPerHost/(messageCopies*size) // one more was opened
+	}, waitTime, pollTime, "a connection above the host's share is closed")
+	within(t, n.srv)
+
+	c, err := net.Dial("unix", n.srv.cfg.IPCPath)
+	require.NoError(t, err)
+	_, err = c.Write(part)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return holding(n.srv.inFlight, local) >= messageCopies*int64(size) }, waitTime, pollTime)
+	require.NoError(t, c.Close())
+	require.Eventually(t, func() bool { return holding(n.srv.inFlight, local) == 0 }, waitTime, pollTime)
+}
+
+// Notifications are read and understood only in a place of their host.
+func TestNotificationsTakeAPlace(t *testing.T) {
+	n := newNet(t, 0, smallLimits)
+	for _, dial := range []func(*testing.T, *testNet) reader{wsReader, ipcReader} {
+		r := dial(t, n)
+		for i := range n.srv.requests.places {
+			require.NoError(t, n.srv.requests.enter(bg, fmt.Sprint("host ", i)))
+		}
+		note := repeated(10, `{"jsonrpc":"2.0","method":"eth_chainId"}`)
+		for range 3 {
+			require.NoError(t, r.send(note))
+		}
+		require.Eventually(t, func() bool { return n.srv.inFlight.total() >= messageCopies*int64(len(note)) }, waitTime, pollTime)
+		waiting := func() (k int) {
+			n.srv.requests.mu.Lock()
+			defer n.srv.requests.mu.Unlock()
+			for _, h := range n.srv.requests.line {
+				k += len(h.waiting)
+			}
+			return k
+		}
+		require.Eventually(t, func() bool { return waiting() == 1 }, waitTime, pollTime)
+		for i := range n.srv.requests.places {
+			n.srv.requests.leave(fmt.Sprint("host ", i))
+		}
+		require.NoError(t, r.send(`{"jsonrpc":"2.0","id":7,"method":"eth_chainId"}`))
+		m, err := r.next()
+		require.NoError(t, err)
+		require.Contains(t, m, `"id":7`)
+		require.Eventually(t, func() bool { return idle(n.srv) == "" }, waitTime, pollTime)
+		r.close()
+	}
+}
+
+// Of a batch with too many items, however small they are, and of parameters with too many values nothing is decoded.
+func TestManyValuesAreRefusedAsBytes(t *testing.T) {
+	n := newNet(t, 0, nil)
+	first := `{"jsonrpc":"2.0","id":77,"method":"eth_chainId"}`
+	batch := "[" + first + strings.Repeat(",0", 2_000_000) + "]"
+	calls := `{"jsonrpc":"2.0","id":1,"method":"eth_simulateV1","params":[{"blockStateCalls":[{"calls":` + repeated(1_500_000, "{}") + `}]}]}`
+	const most = 100 << 20 // decoded they take several times as much
+	ask := func(body string) (code int, answer string) {
+		require.Less(t, allocated(func() { code, answer, _ = post(t, n.srv.HTTPURL(), body, nil) }), uint64(most))
+		return code, answer
+	}
+	code, answer := ask(batch)
+	require.Equal(t, http.StatusOK, code)
+	require.JSONEq(t, `[{"jsonrpc":"2.0","id":77,"error":{"code":-32600,"message":"batch too large"}}]`, answer)
+	code, answer = ask(calls)
+	require.Equal(t, http.StatusRequestEntityTooLarge, code)
+	require.Contains(t, answer, "too many values")
+
+	for _, dial := range []func(*testing.T, *testNet) reader{wsReader, ipcReader} {
+		r := dial(t, n)
+		require.Less(t, allocated(func() {
+			require.NoError(t, r.send(batch))
+			m, err := r.next()
+			require.NoError(t, err)
+			require.JSONEq(t, `[{"jsonrpc":"2.0","id":77,"error":{"code":-32600,"message":"batch too large"}}]`, m)
+		}), uint64(most))
+		r.close()
+	}
+	r := wsReader(t, n)
+	require.NoError(t, r.send(calls))
+	_, err := r.next()
+	var ce *websocket.CloseError
+	require.ErrorAs(t, err, &ce)
+	require.Contains(t, ce.Text, "too many values")
+	require.Eventually(t, func() bool { return idle(n.srv) == "" }, waitTime, pollTime)
+}
+
+// Of several requests of a connection the smallest is given back first: never is less counted than is held.
+func TestAnsweredGivesBackTheSmallest(t *testing.T) {
+	s := &service{cfg: DefaultConfig(), ctx: bg}
+	s.bound()
+	c := s.newCaller("x", "x", nil)
+	for _, size := range []int64{5 << 20, 100, 3000} {
+		require.True(t, s.inFlight.take("x", size))
+		require.NoError(t, c.begin(bg, size))
+	}
+	c.answered()
+	require.EqualValues(t, 5<<20+3000, s.inFlight.total())
+	c.over(5 << 20)
+	require.EqualValues(t, 3000, s.inFlight.total())
+	c.finish()
+	require.Zero(t, s.inFlight.total())
+	require.Zero(t, s.requests.running)
+}
+
+// What a message's shape says holds of what it decodes to.
+func FuzzShape(f *testing.F) {
+	for _, x := range []string{`[]`, ` [ {"a":[1,2]} , "],[" , "\\\",", {} ]`, `{"a":[[],[0,0]],"b":"{"}`, `[1]`, `7`, `["\\",""]`, "[0,0"} {
+		f.Add([]byte(x))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s := shapeOf(b)
+		var v any
+		if json.Unmarshal(b, &v) != nil {
+			return
+		}
+		list, isList := v.([]any)
+		switch {
+		case !isList:
+			require.Zero(t, s.items)
+		case len(list) > 0:
+			require.Equal(t, len(list), s.items)
+			cut := refusedBatch(b[:s.first], 3)
+			var short []any
+			require.NoError(t, json.Unmarshal(cut, &short))
+			require.Len(t, short, 4)
+			if len(list) > 1 {
+				require.Equal(t, list[0], short[0])
+			}
+		}
+		require.GreaterOrEqual(t, 2*s.values+1, count(v))
+	})
+}
+
+// count is how many values there are in a decoded one.
+func count(v any) int {
+	k := 1
+	switch v := v.(type) {
+	case []any:
+		for _, x := range v {
+			k += count(x)
+		}
+	case map[string]any:
+		for _, x := range v {
+			k += count(x)
+		}
+	}
+	return k
+}
