@@ -48,6 +48,24 @@ func checkMode(path string, dir bool) error {
 	return nil
 }
 
+// CheckOwn refuses a file that anybody but this user and root could change: it says what is signed.
+func CheckOwn(path string) error {
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("%w; write it (docs/wallet.md), or change the setting that names it", err)
+	}
+	if !fi.Mode().IsRegular() {
+		return fmt.Errorf("%s is no file (a link is not followed): name the file itself", path)
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d, who can change it: run chown %d %s", path, st.Uid, os.Geteuid(), path)
+	}
+	if m := fi.Mode().Perm(); m&0o022 != 0 {
+		return fmt.Errorf("%s has mode %04o, so others can change it: run chmod go-w %s", path, m, path)
+	}
+	return nil
+}
+
 // readSecret reads a file of mode 0600 of at most limit bytes.
 func readSecret(path string, limit int64) ([]byte, error) {
 	if err := checkMode(path, false); err != nil {

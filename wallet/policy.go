@@ -72,12 +72,8 @@ type methods struct {
 
 // LoadPolicy reads a policy file; nobody but its owner may be able to change it.
 func LoadPolicy(path string) (*Policy, error) {
-	fi, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("policy: %w; write one (docs/wallet.md), or use confirm = show or ask", err)
-	}
-	if fi.Mode().Perm()&0o022 != 0 {
-		return nil, fmt.Errorf("policy %s has mode %04o, so others can change it: run chmod go-w %s", path, fi.Mode().Perm(), path)
+	if err := CheckOwn(path); err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -206,6 +206,17 @@ func TestPolicyFiles(t *testing.T) {
 	require.ErrorContains(t, err, "run chmod go-w "+path)
 	require.NoError(t, os.Chmod(path, 0o644))
 	openService(t, c).Close()
+	require.NoError(t, os.Symlink(path, filepath.Join(c.Dir, "link.toml")))
+	c.Policy = "link.toml"
+	_, err = Open(c, nil, nil)
+	require.ErrorContains(t, err, "a link is not followed")
+	if os.Geteuid() == 0 { // only root can give a file away
+		require.NoError(t, os.Chown(path, 65534, 65534))
+		c.Policy = "policy.toml"
+		_, err = Open(c, nil, nil)
+		require.ErrorContains(t, err, "belongs to user 65534")
+		require.NoError(t, os.Chown(path, 0, 0))
+	}
 
 	// The same in JSON.
 	c.Policy = "policy.json"

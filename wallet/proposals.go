@@ -1,8 +1,8 @@
 package wallet
 
 import (
-	"encoding/binary"
 	"fmt"
+	"math/big"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
@@ -53,10 +53,27 @@ func describeProposal(kind uint8, data []byte) []string {
 		switch b, isBytes := v.([]byte); {
 		case isBytes && strings.HasPrefix(p[i+1], "text "):
 			shown = showText(string(b))
-		case isBytes && len(b) == 8: // a number, as parameters are
-			shown = fmt.Sprintf("%s = %d", hexutil.Encode(b), binary.BigEndian.Uint64(b))
+		case isBytes:
+			name, _ := values[i-1].(string)
+			shown = showParameter(name, b)
 		}
 		lines = append(lines, fmt.Sprintf("    %s = %s", args[i].Name, shown))
 	}
 	return lines
+}
+
+// maxNumber bounds what may be a number, in bytes.
+const maxNumber = 32
+
+// showParameter shows a parameter's value: its bytes, and what they mean.
+func showParameter(name string, b []byte) string {
+	if len(b) == 0 || len(b) > maxNumber {
+		return showBytes(b)
+	}
+	v := new(big.Int).SetBytes(b)
+	meaning := v.String()
+	if name == "min_stake" || name == "base_fee" { // amounts
+		meaning = ether(v)
+	}
+	return hexutil.Encode(b) + " = " + meaning
 }

@@ -107,6 +107,14 @@ fee at most 0.000042 ether (21000 gas at 0.000000002 ether)`, describe(t, func(a
 	change, err := contracts.ParameterCall(1000, "gas_limit", []byte{0, 0, 0, 0, 0, 0, 1, 0})
 	require.NoError(t, err)
 	require.Contains(t, describe(t, call(contracts.MembersAddress, change)), "name = \"gas_limit\"\n    value = 0x0000000000000100 = 256")
+	for _, p := range []struct{ name, value, shown string }{
+		{"min_stake", "0x0000001b1ae4d6e2ef500000", "0x0000001b1ae4d6e2ef500000 = 500 ether"}, {"base_fee", "0x00000000b2d05e00", "0x00000000b2d05e00 = 0.000000003 ether"},
+		{"seats", "0x0000000000000005", "0x0000000000000005 = 5"}, {"long", "0x" + strings.Repeat("01", 33), "(33 bytes)"},
+	} {
+		change, err := contracts.ParameterCall(1000, p.name, hexutil.MustDecode(p.value))
+		require.NoError(t, err)
+		require.Contains(t, describe(t, call(contracts.MembersAddress, change)), p.shown)
+	}
 	for kind := range uint8(12) { // whatever the data is
 		require.NotEmpty(t, describeProposal(kind, []byte{1, 2, 3}))
 		require.NotEmpty(t, describeProposal(kind, make([]byte, 96)))

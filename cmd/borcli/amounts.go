@@ -11,11 +11,13 @@ import (
 	"github.com/bornode/bornode/contracts"
 )
 
-// units of amounts, by their power of ten in wei.
-var units = []struct {
+type unit struct {
 	name string
 	zero int
-}{{"wei", 0}, {"gwei", 9}, {"ether", 18}, {"eth", 18}}
+}
+
+// units of amounts, by their power of ten in wei.
+var units = []unit{{"wei", 0}, {"gwei", 9}, {"ether", 18}, {"eth", 18}}
 
 const maxAmountText = 100
 
@@ -37,6 +39,9 @@ func parseAmount(text string) (*big.Int, error) {
 		return nil, fmt.Errorf("%q is no amount: write it like 1.5ether, 20gwei or 5wei", text)
 	}
 	number, unit := strings.ReplaceAll(s[:end], "_", ""), strings.TrimSpace(s[end:])
+	if strings.Trim(number, ".") == "" {
+		return nil, fmt.Errorf("%q is no amount: write it like 1.5ether, 20gwei or 5wei", text)
+	}
 	zero := -1
 	for _, u := range units {
 		if u.name == unit {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
@@ -98,6 +100,7 @@ func root(home string) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fail(exitUsage, "%v; see %s --help", err, c.CommandPath())
 	})
+	cmd.SetHelpCommand(helpCommand())
 	addSettingFlags(cmd.PersistentFlags(), home)
 	_ = cmd.RegisterFlagCompletionFunc("wait", cobra.FixedCompletions([]cobra.Completion{waitNone, waitIncluded, waitFinal}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -138,24 +141,62 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return c.Help()
 		}
-		var known []string
-		for _, x := range c.Commands() {
-			if !x.Hidden {
-				known = append(known, x.Name())
-			}
-		}
-		return fail(exitUsage, "%s has no command %q%s", c.CommandPath(), args[0], didYouMean(args[0], known))
+		return noCommand(c, args[0])
 	}}
 	cmd.AddCommand(children...)
 	return cmd
 }
 
+func noCommand(c *cobra.Command, name string) error {
+	var known []string
+	for _, x := range c.Commands() {
+		if !x.Hidden {
+			known = append(known, x.Name())
+		}
+	}
+	return fail(exitUsage, "%s has no command %q%s", c.CommandPath(), name, didYouMean(name, known))
+}
+
+// helpCommand is cobra's, but for an unknown command it fails like the command itself.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{Use: "help [COMMAND...]", Short: "Show what a command does", Args: cobra.ArbitraryArgs, RunE: func(c *cobra.Command, args []string) error {
+		at := c.Root()
+		for _, name := range args {
+			i := slices.IndexFunc(at.Commands(), func(x *cobra.Command) bool { return x.Name() == name })
+			if i < 0 {
+				return noCommand(at, name)
+			}
+			at = at.Commands()[i]
+		}
+		at.InitDefaultHelpFlag()
+		return at.Help()
+	}}
+}
+
 // arguments asks for a number of arguments: exactly least, or up to most (-1: any).
 func arguments(least, most int) option {
 	return func(c *cobra.Command) {
-		c.Args = cobra.RangeArgs(least, most)
-		if most < 0 {
-			c.Args = cobra.MinimumNArgs(least)
+		c.Args = func(_ *cobra.Command, args []string) error {
+			n := len(args)
+			if n >= least && (n <= most || most < 0) {
+				return nil
+			}
+			want := plural(least, "argument")
+			switch {
+			case most < 0:
+				want = "at least " + want
+			case most != least:
+				want = strconv.Itoa(least) + " to " + plural(most, "argument")
+			}
+			hint := ""
+			if n > 1 && slices.ContainsFunc(units, func(u unit) bool { return u.name == strings.ToLower(args[n-1]) }) {
+				hint = "; write " + args[n-2] + args[n-1] + " without a blank"
+			}
+			given := strconv.Itoa(n) + " are given"
+			if n == 1 {
+				given = "1 is given"
+			}
+			return fmt.Errorf("it takes %s, %s%s", want, given, hint)
 		}
 	}
 }

@@ -95,9 +95,22 @@ type certView struct {
 }
 
 func blockCommand() *cobra.Command {
-	return group("block", "Read blocks", command("show [HEIGHT|HASH|TAG]", "Show a block (default: the newest)", showBlock, arguments(0, 1),
+	show := command("show [HEIGHT|HASH|TAG]", "Show a block (default: the newest)", showBlock, arguments(0, 1),
 		long("Show a block by its height, its hash or one of the tags latest, safe, finalized and earliest."),
-		example("borcli block show", "borcli block show finalized", "borcli block show 1200 --json")))
+		example("borcli block show", "borcli block show finalized", "borcli block show 1200 --json"))
+	cmd := group("block", "Read blocks", show)
+	noCommand := cmd.RunE
+	cmd.RunE = func(c *cobra.Command, args []string) error { // a block alone is to be shown
+		if len(args) == 1 {
+			_, height := blockArgument(args[0])
+			_, hash := parseHash(args[0])
+			if height == nil || hash == nil {
+				return show.RunE(c, args)
+			}
+		}
+		return noCommand(c, args)
+	}
+	return cmd
 }
 
 func showBlock(ctx context.Context, a *app, args []string) error {

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/big"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -177,6 +179,9 @@ func (a *app) explainAnswer(err error, answer gethrpc.Error) *exitError {
 	case 4:
 		return say(exitTimeout, "%s", text)
 	}
+	if s := shortOfFunds(text); s != "" {
+		return say(exitRefused, "%s", s)
+	}
 	for _, r := range refusals {
 		if strings.Contains(text, r.text) {
 			return say(exitRefused, "the node refused the transaction (%s): %s", text, r.remedy)
@@ -188,6 +193,23 @@ func (a *app) explainAnswer(err error, answer gethrpc.Error) *exitError {
 		}
 	}
 	return say(exitRefused, "the node answered: %s", text)
+}
+
+var funds = regexp.MustCompile(`insufficient funds for gas \* price \+ value: (?:address (0x[0-9a-fA-F]{40}) have|balance) ([0-9]{1,78}),? (?:want|tx cost) ([0-9]{1,78})`) //nolint:gochecknoglobals // a constant
+
+// shortOfFunds puts a refusal for want of funds into amounts that people read; "" if the text is another one.
+func shortOfFunds(text string) string {
+	m := funds.FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	who := "the account"
+	if m[1] != "" {
+		who = m[1]
+	}
+	have, _ := new(big.Int).SetString(m[2], 10)
+	want, _ := new(big.Int).SetString(m[3], 10)
+	return fmt.Sprintf("%s has %s, amount and highest fee are %s: send it ether, or lower the amount or --max-fee", who, ether(have), ether(want))
 }
 
 // refusals are the sentences of the pool that mean a refused transaction, and what to do. The first that fits counts.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/accounts/keystore"
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 )
@@ -22,6 +23,10 @@ func TestNodeRefusals(t *testing.T) {
 		want []string
 	}{
 		{-32000, "insufficient funds for gas * price + value: balance 0, tx cost 5", exitRefused, []string{"send it ether"}},
+		{-32000, "failed with 16777216 gas: insufficient funds for gas * price + value: address " + someone + " have 5000000000000000000000 want 1000000000000000000000000", exitRefused,
+			[]string{"borcli: " + someone + " has 5000 ether, amount and highest fee are 1000000 ether: send it ether, or lower"}},
+		{-32000, "insufficient funds for gas * price + value: balance 1000000000000000000, tx cost 2000000000000000000, overshot 1000000000000000000", exitRefused,
+			[]string{"borcli: the account has 1 ether, amount and highest fee are 2 ether"}},
 		{-32000, "nonce too low: next nonce 7, tx nonce 5", exitRefused, []string{"leave --nonce out"}},
 		{-32000, "nonce too high: nonce 5000 is 4990 ahead of the next nonce 10", exitRefused, []string{"earlier nonces are missing"}},
 		{-32000, "transaction underpriced: tip needed 1, tip permitted 0", exitRefused, []string{"raise --tip and --max-fee"}},
@@ -107,8 +112,11 @@ func TestWrongCommandLines(t *testing.T) {
 		want string
 	}{
 		{[]string{"sned"}, `did you mean "send"?`}, {[]string{"account", "shwo"}, `did you mean "show"?`}, {[]string{"send", someone}, "use it as: borcli send TO AMOUNT"},
+		{[]string{"send", someone, ".ether"}, "is no amount"}, {[]string{"send", someone, "_wei"}, "is no amount"},
+		{[]string{"send", someone, "1.5", "ether"}, "takes 2 arguments, 3 are given; write 1.5ether without a blank"},
+		{[]string{"help", "snd"}, `did you mean "send"?`}, {[]string{"help", "account", "shwo"}, `borcli account has no command "shwo"; did you mean "show"?`},
 		{[]string{"send", "--nonsense"}, "unknown flag: --nonsense"}, {[]string{"send", someone, "1"}, "has no unit"}, {[]string{"send", "me", "1wei"}, "is no address"},
-		{[]string{"block", "show", "x"}, "is no block"}, {[]string{"block", "show", "010"}, "is no block"}, {[]string{"tx", "show", "0x1"}, "is no hash"},
+		{[]string{"block", "shwo"}, `borcli block has no command "shwo"; did you mean "show"?`}, {[]string{"block", "show", "x"}, "is no block"}, {[]string{"block", "show", "010"}, "is no block"}, {[]string{"tx", "show", "0x1"}, "is no hash"},
 		{[]string{"contract", "call", someone, "f", "-5"}, "give the contract's ABI by --abi"}, {[]string{"completion", "cmd"}, "use bash, zsh or fish"},
 		{[]string{"send", someone, "1wei", "--nonce", "-5"}, "--nonce"}, {[]string{"finality", "--wait", "x"}, "use none, included or final"},
 	} {
@@ -117,10 +125,22 @@ func TestWrongCommandLines(t *testing.T) {
 		require.NotContains(t, o.err, negative)
 	}
 	require.Contains(t, run(t).succeeds(t).out, "Exit codes:")
+	require.Contains(t, run(t, "help").succeeds(t).out, "Exit codes:")
+	require.Contains(t, run(t, "help", "account", "show").succeeds(t).out, "borcli account show [ADDRESS]")
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		require.Contains(t, run(t, "completion", shell).succeeds(t).out, "borcli")
 	}
 	require.Contains(t, run(t, "version").succeeds(t).out, "borcli")
+}
+
+// A height, a hash or a tag behind "block" is the block to show.
+func TestBlockAloneIsShown(t *testing.T) {
+	f := newNode(t)
+	for _, which := range []string{"5", "latest", common.Hash{1}.Hex()} {
+		f.says("eth_getBlockByNumber", nil)
+		f.says("eth_getBlockByHash", nil)
+		run(t, "block", which, "--node", f.url).fails(t, exitNotFound, "the node has no block "+which)
+	}
 }
 
 // Texts of nodes are foreign: they must not steer the terminal.

@@ -146,13 +146,13 @@ func TestWalkOneProducer(t *testing.T) {
 	peer := peerID(200)
 	require.Contains(t, w.do(key, "member", "add", peer, "--wait", "final"), "has taken effect")
 	require.Contains(t, w.do("", "member", "list"), peer)
-	require.Contains(t, w.do(key, "upgrade", "propose", "--genesis", filepath.Join(dir, node.GenesisFile)), "has taken effect: upgrade next")
+	require.Contains(t, w.do(key, "upgrade", "propose", "--genesis", filepath.Join(dir, node.GenesisFile)), "is decided: upgrade next")
 	require.Contains(t, squeeze(w.do("", "upgrade", "list")), "1000000 pending upgrade next")
 	w.withdraws(key, filepath.Join(dir, node.GenesisFile))
 	var rules chainRules
 	require.NoError(t, json.Unmarshal([]byte(w.do("", "parameter", "list", "--json")), &rules))
 	height := strconv.FormatUint(uint64(rules.Number)+contracts.ChangeNotice+100, 10) // time for a slow machine to get it into a block
-	require.Contains(t, w.do(key, "parameter", "set", "gas_limit", "200000000", "--height", height), "has taken effect: set gas_limit to 200000000")
+	require.Contains(t, w.do(key, "parameter", "set", "gas_limit", "200000000", "--height", height), "is decided: set gas_limit to 200000000")
 	require.Contains(t, squeeze(w.do("", "parameter", "list")), "gas_limit 300000000")
 	w.until(height+" in force parameter gas_limit 200000000", "", "parameter", "list")
 	w.until("gas_limit 200000000 max_block_bytes", "", "parameter", "list")
@@ -182,11 +182,11 @@ func (w *walk) withdraws(key, file string) {
 		require.Contains(w.t, o.err, words)
 	}
 	refused(exitRefused, "the node does not know upgrade unheard", "upgrade", "propose", "--genesis", other)
-	require.Contains(w.t, w.do(key, "upgrade", "propose", "--genesis", other, "--force"), "has taken effect: upgrade unheard")
+	require.Contains(w.t, w.do(key, "upgrade", "propose", "--genesis", other, "--force"), "is decided: upgrade unheard")
 	require.Contains(w.t, squeeze(w.do("", "upgrade", "list")), "does not know it and stops before it upgrade unheard")
 	refused(exitNotFound, "no upgrade unheard was decided for block 999999", "upgrade", "withdraw", "--name", "unheard", "--height", "999999")
 	refused(exitUsage, "--name and --height", "upgrade", "withdraw", "--name", "unheard")
-	require.Contains(w.t, w.do(key, "upgrade", "withdraw", "--name", "unheard", "--height", "1000000"), "has taken effect: withdraw upgrade unheard from block 1000000 on")
+	require.Contains(w.t, w.do(key, "upgrade", "withdraw", "--name", "unheard", "--height", "1000000"), "is decided: withdraw upgrade unheard from block 1000000 on")
 	require.Contains(w.t, squeeze(w.do("", "upgrade", "list")), "no effect: the upgrade was withdrawn upgrade unheard")
 	refused(exitRefused, "was withdrawn before", "upgrade", "withdraw", "--name", "unheard", "--height", "1000000")
 }

@@ -55,23 +55,23 @@ func (a *app) changeHeight(ctx context.Context, height uint64) (uint64, error) {
 }
 
 // parameterValue encodes a value as proposals carry it. Amounts may have a unit.
-func parameterValue(name, text string, market bool) ([]byte, *big.Int, error) {
+func parameterValue(name, text string, market bool) ([]byte, error) {
 	if !slices.Contains(genesis.Votable(), name) {
-		return nil, nil, fail(exitUsage, "%q is no parameter that a vote can change%s", name, didYouMean(name, genesis.Votable()))
+		return nil, fail(exitUsage, "%q is no parameter that a vote can change%s", name, didYouMean(name, genesis.Votable()))
 	}
 	number := strings.ReplaceAll(text, "_", "")
 	if name == genesis.BaseFee || name == genesis.MinStake {
 		v, err := parseAmount(text)
 		if err != nil {
-			return nil, nil, fail(exitUsage, "VALUE: %v", err)
+			return nil, fail(exitUsage, "VALUE: %v", err)
 		}
 		number = v.String()
 	}
 	value, err := genesis.EncodeParameter(name, number, market)
 	if err != nil {
-		return nil, nil, fail(exitUsage, "VALUE: %v", err)
+		return nil, fail(exitUsage, "VALUE: %v", err)
 	}
-	return value, new(big.Int).SetBytes(value), nil
+	return value, nil
 }
 
 func (a *app) setParameter(ctx context.Context, name, text string, height uint64) error {
@@ -79,7 +79,7 @@ func (a *app) setParameter(ctx context.Context, name, text string, height uint64
 	if err != nil {
 		return err
 	}
-	value, number, err := parameterValue(name, text, r.Parameters.FeeMarket)
+	value, err := parameterValue(name, text, r.Parameters.FeeMarket)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (a *app) setParameter(ctx context.Context, name, text string, height uint64
 	if err != nil {
 		return err
 	}
-	return a.propose(ctx, fmt.Sprintf("%s %s from block %d on", name, number, height), data)
+	return a.propose(ctx, fmt.Sprintf("%s %s from block %d on", name, parameterText(name, value), height), data)
 }
 
 // chainRules is the node's answer about what is in force and what was decided.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/genesis"
 )
 
 func proposalCommand() *cobra.Command {
@@ -144,7 +145,16 @@ func explainProposal(kind uint8, data []byte) (name, what string, arguments map[
 	texts := make([]string, len(values))
 	arguments = make(map[string]string, len(values))
 	for i, v := range values {
-		texts[i] = argumentText(kind, k.args[i], v)
+		texts[i] = argumentText(v)
+		if raw, ok := v.([]byte); ok && kind == contracts.ProposeParameter {
+			name, _ := values[i-1].(string)
+			texts[i] = parameterText(name, raw)
+			arguments[k.args[i]] = hexutil.Encode(raw)
+			if n, err := genesis.DecodeParameter(name, raw, false); err == nil {
+				arguments[k.args[i]] = n.String() // amounts in JSON are wei
+			}
+			continue
+		}
 		arguments[k.args[i]] = texts[i]
 	}
 	return k.name, k.words(texts), arguments
@@ -163,14 +173,11 @@ func unpackArguments(list string, data []byte) ([]any, error) {
 }
 
 // argumentText writes an argument for people. Names of parameters and peers are texts that a producer chose.
-func argumentText(kind uint8, name string, v any) string {
+func argumentText(v any) string {
 	switch x := v.(type) {
 	case uint8:
 		return rolesText(x)
 	case []byte:
-		if kind == contracts.ProposeParameter {
-			return parameterText(x)
-		}
 		return quoteOdd(string(x))
 	case [32]byte:
 		return common.Hash(x).Hex()
@@ -193,12 +200,18 @@ func quoteOdd(s string) string {
 	return s
 }
 
-// parameterText is a parameter's value: a number of 8 bytes, else its bytes.
-func parameterText(v []byte) string {
-	if len(v) == 8 {
-		return new(big.Int).SetBytes(v).String()
+// parameterText is a parameter's value, amounts with their unit; a value that would have no effect as its bytes.
+func parameterText(name string, raw []byte) string {
+	v, err := genesis.DecodeParameter(name, raw, false)
+	switch {
+	case err != nil:
+		return hexutil.Encode(raw)
+	case name == genesis.MinStake:
+		return ether(v)
+	case name == genesis.BaseFee:
+		return gwei(v)
 	}
-	return hexutil.Encode(v)
+	return v.String()
 }
 
 func (p *proposalInfo) table(w io.Writer) {
@@ -225,6 +238,9 @@ func (p *proposalInfo) table(w io.Writer) {
 func (p *proposalInfo) next() string {
 	switch p.State {
 	case "done":
+		if p.Kind == "parameter" || p.Kind == "upgrade" { // at a block that is still to come
+			return fmt.Sprintf("proposal %d is decided: %s", p.ID, p.What)
+		}
 		return fmt.Sprintf("proposal %d has taken effect: %s", p.ID, p.What)
 	case "expired":
 		return fmt.Sprintf("proposal %d has expired without a quorum: propose it again", p.ID)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -117,11 +118,36 @@ func loadSettings(flags *pflag.FlagSet, environ []string, home string) (*setting
 			v.Set(f.key, x.Value.String())
 		}
 	}
+	for _, f := range fields {
+		if want := wrongType(f.value.Interface(), v.Get(f.key)); want != "" && v.IsSet(f.key) {
+			return nil, fail(exitUsage, "--%s (%s) is %q: use %s", f.flag(), f.env(), fmt.Sprint(v.Get(f.key)), want)
+		}
+	}
 	if err := v.UnmarshalExact(&s); err != nil {
-		return nil, fail(exitUsage, "settings: %v", err)
+		return nil, fail(exitUsage, "settings: %s", strings.Join(strings.Fields(err.Error()), " "))
 	}
 	s.Wallet, s.Key, s.PasswordFile, s.WalletToken = inHome(s.Wallet, home), inHome(s.Key, home), inHome(s.PasswordFile, home), inHome(s.WalletToken, home)
 	return &s, s.validate()
+}
+
+// wrongType says what a setting has to be if the value given for it is not that; "" if it is.
+func wrongType(setting, given any) string {
+	text := fmt.Sprint(given)
+	switch setting.(type) {
+	case bool:
+		if _, err := strconv.ParseBool(text); err != nil {
+			return "true or false"
+		}
+	case uint64:
+		if _, err := strconv.ParseUint(text, 0, 64); err != nil {
+			return "a whole number"
+		}
+	case time.Duration:
+		if _, err := time.ParseDuration(text); err != nil {
+			return "a time such as 2m or 30s"
+		}
+	}
+	return ""
 }
 
 func (s *settings) validate() error {

@@ -56,6 +56,19 @@ func TestUnknownSettingsNameTheNearest(t *testing.T) {
 	require.ErrorContains(t, err, "positive")
 }
 
+// A value of the wrong kind is named with its variable and what to write instead, in one line.
+func TestSettingsOfTheWrongType(t *testing.T) {
+	for _, c := range []struct{ file, env, want string }{
+		{"", "BORCLI_CHAIN_ID=abc", `--chain-id (BORCLI_CHAIN_ID) is "abc": use a whole number`}, {"", "BORCLI_TIMEOUT=5", `--timeout (BORCLI_TIMEOUT) is "5": use a time such as 2m`},
+		{"", "BORCLI_JSON=maybe", `--json (BORCLI_JSON) is "maybe": use true or false`}, {"timeout = 5\n", "", `--timeout (BORCLI_TIMEOUT) is "5"`},
+		{"chain_id = -1\n", "", `is "-1": use a whole number`}, {"node = [1, 2]\n", "", "settings: "},
+	} {
+		_, err := settingsOf(t, c.file, []string{c.env})
+		require.ErrorContains(t, err, c.want)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
 func TestHomeIsFoundInPaths(t *testing.T) {
 	home := t.TempDir()
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)

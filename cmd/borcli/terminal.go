@@ -36,6 +36,7 @@ func (l *lineReader) line() (string, error) {
 // password gets a password: from file if that is set, else from the terminal without echo, else the next line of
 // standard input. It is never taken from an argument: those can be seen by other users.
 func (a *app) password(ctx context.Context, what, file string) (string, error) {
+	noDumps()
 	if file != "" {
 		return passwordFromFile(file)
 	}
@@ -82,6 +83,7 @@ func passwordFromFile(path string) (string, error) {
 
 // secretFile reads a file that only its owner may read.
 func secretFile(path string, most int64) ([]byte, error) {
+	noDumps()
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -244,6 +244,33 @@ func TestKeysAreClearedAfterUse(t *testing.T) {
 	require.Zero(t, limit.Cur)
 }
 
+// Nothing that a password, a word list or a key passes through may dump core.
+func TestSecretsAreKeptOutOfDumps(t *testing.T) {
+	w := newServer(t)
+	for _, method := range []string{"wallet_create", "wallet_unlock", "wallet_newAccount", "wallet_importKey", "wallet_importKeystore", "wallet_importMnemonic", "wallet_newMnemonic", "wallet_changePassword", "wallet_delete"} {
+		w.says(method, nil)
+	}
+	for _, args := range [][]string{
+		{"create", "x"}, {"unlock", "x"}, {"new", "x"}, {"import-key", "x"}, {"import-keystore", "x", keyFileOf(t)}, {"import-mnemonic", "x"}, {"new-mnemonic"},
+		{"change-password", "x"}, {"delete", "x", "--yes"},
+	} {
+		require.NoError(t, unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0))
+		_ = runWith(t, "one\ntwo\nthree\n", nil, append([]string{"wallet", "--wallet", w.url}, args...)...)
+		dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+		require.NoError(t, err)
+		require.Zero(t, dumpable, args)
+	}
+}
+
+func TestSecretsStayOnThisHost(t *testing.T) {
+	for _, far := range []string{"http://10.0.0.5:8555", "ws://wallet.example:8555", "http://127.0.0.1.example:1"} {
+		run(t, "wallet", "list", "--wallet", far).fails(t, exitUsage, "in clear", "ssh -L")
+	}
+	for _, near := range []string{"http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1", "https://127.0.0.1:1"} {
+		run(t, "wallet", "list", "--wallet", near).fails(t, exitWallet, "cannot be reached")
+	}
+}
+
 func TestShellCompletion(t *testing.T) {
 	require.Contains(t, run(t, "__complete", "account", "").succeeds(t).out, "balance\t")
 	require.Contains(t, run(t, "__complete", "send", "--wait", "").succeeds(t).out, "final\n")

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -38,6 +40,9 @@ func (a *app) askWallet(ctx context.Context, result any, method string, args ...
 }
 
 func (a *app) dialWallet(ctx context.Context) (*gethrpc.Client, error) {
+	if err := keepsSecrets(a.Wallet); err != nil {
+		return nil, err
+	}
 	var options []gethrpc.ClientOption
 	if a.WalletToken != "" {
 		token, err := secretFile(a.WalletToken, maxPasswordBytes)
@@ -48,6 +53,18 @@ func (a *app) dialWallet(ctx context.Context) (*gethrpc.Client, error) {
 		options = append(options, gethrpc.WithHTTPAuth(func(h http.Header) error { h.Set("Authorization", bearer); return nil }))
 	}
 	return dial(ctx, a.Wallet, options...)
+}
+
+// keepsSecrets refuses an address to which passwords and tokens would travel in clear.
+func keepsSecrets(target string) error {
+	u, err := url.Parse(target)
+	if err != nil || u.Scheme != "http" && u.Scheme != "ws" {
+		return nil //nolint:nilerr // dial tells what is wrong with it
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fail(exitUsage, "the wallet at %s is on another host, and passwords would travel there in clear: forward its port by ssh -L and name http://127.0.0.1, or use https", redacted(target))
 }
 
 // explainWallet turns an error of the wallet into a sentence.

@@ -156,6 +156,7 @@ func importCommands() []*cobra.Command {
 		}), long("Take accounts of a BIP-39 word list into a wallet. The wallet's password comes first, then the words, then the passphrase.\n\n"+secretsHelp),
 			example("borcli wallet import-mnemonic treasury --count 3")),
 		command("new-mnemonic", "Print a new BIP-39 word list (anyone who has it has its accounts)", func(ctx context.Context, a *app, _ []string) error {
+			noDumps()
 			var words string
 			if err := a.askWallet(ctx, &words, "wallet_newMnemonic"); err != nil {
 				return err

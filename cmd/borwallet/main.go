@@ -36,6 +36,20 @@ func root() *cobra.Command {
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		var known []string
+		for _, x := range c.Commands() {
+			known = append(known, x.Name())
+		}
+		return fmt.Errorf("there is no command %q; did you mean %s?", args[0], near(args[0], known))
+	}
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
+	})
 	cmd.AddCommand(runCommand(), configCommand(), tokenCommand(), versionCommand())
 	return cmd
 }

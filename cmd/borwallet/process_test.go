@@ -241,14 +241,17 @@ func TestToken(t *testing.T) {
 func TestWrongStarts(t *testing.T) {
 	p := newPlace(t)
 	for want, args := range map[string][]string{
-		"confirm = ask needs a terminal":       {"run", "--confirm", "ask"},
-		"policy.toml":                          {"run", "--confirm", "policy"},
-		"which other hosts can reach":          {"run", "--http", "0.0.0.0:1"},
-		"unknown flag":                         {"run", "--password", "x"},
-		`unknown command "start"`:              {"start"},
-		"run chmod 700 " + p.dir:               {"run"},
-		"set socket to a shorter path":         {"run", "--dir", filepath.Join(p.dir, "x"), "--socket", "/" + strings.Repeat("y", 120)},
-		filepath.Join(p.dir, "none") + ": no ": {"run", "--config", filepath.Join(p.dir, "none")},
+		"confirm = ask needs a terminal":                                    {"run", "--confirm", "ask"},
+		"policy.toml":                                                       {"run", "--confirm", "policy"},
+		"which other hosts can reach":                                       {"run", "--http", "0.0.0.0:1"},
+		"unknown flag: --sockett; see borwallet run --help":                 {"run", "--sockett", "x"},
+		`there is no command "rnu"; did you mean run?`:                      {"rnu"},
+		`chain_ids (BORWALLET_CHAIN_IDS) is "[abc]": use whole numbers`:     {"run", "--chain_ids", "abc"},
+		`ask_timeout (BORWALLET_ASK_TIMEOUT) is "5": use a time such as 2m`: {"run", "--ask_timeout", "5"},
+		`connections (BORWALLET_CONNECTIONS) is "many": use a whole number`: {"run", "--connections", "many"},
+		"run chmod 700 " + p.dir:                                            {"run"},
+		"set socket to a shorter path":                                      {"run", "--dir", filepath.Join(p.dir, "x"), "--socket", "/" + strings.Repeat("y", 120)},
+		filepath.Join(p.dir, "none") + ": no ":                              {"run", "--config", filepath.Join(p.dir, "none")},
 	} {
 		mode := fs.FileMode(0o700)
 		if strings.Contains(want, "chmod") {
@@ -259,6 +262,7 @@ func TestWrongStarts(t *testing.T) {
 		require.Error(t, err)
 		require.Contains(t, string(out), want)
 		require.Equal(t, 1, strings.Count(string(out), "borwallet: "), "one sentence: %s", out)
+		require.Equal(t, 1, strings.Count(string(out), "\n"), "one line: %s", out)
 	}
 }
 

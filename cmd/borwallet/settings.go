@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,8 +113,13 @@ func load(environ []string, flags *pflag.FlagSet) (*settings, error) {
 	for _, k := range given.AllKeys() {
 		v.Set(k, given.Get(k))
 	}
+	for _, e := range list(s) {
+		if want := wrongType(e.value.Type(), v.Get(e.key)); v.IsSet(e.key) && want != "" {
+			return nil, fmt.Errorf("settings: %s (%s) is %q: use %s", e.key, envName(e.key), fmt.Sprint(v.Get(e.key)), want)
+		}
+	}
 	if err := v.UnmarshalExact(s); err != nil {
-		return nil, fmt.Errorf("settings: %w", err)
+		return nil, fmt.Errorf("settings: %s", strings.Join(strings.Fields(err.Error()), " "))
 	}
 	s.Wallet.Dir = home(s.Wallet.Dir)
 	if s.Wallet.Dir, err = filepath.Abs(s.Wallet.Dir); err != nil {
@@ -124,6 +130,32 @@ func load(environ []string, flags *pflag.FlagSet) (*settings, error) {
 		return nil, fmt.Errorf("settings: %w", err)
 	}
 	return s, nil
+}
+
+// wrongType says what a setting has to be if the value given for it is not that; "" if it is.
+func wrongType(t reflect.Type, given any) string {
+	text := strings.TrimSpace(fmt.Sprint(given))
+	switch {
+	case t == reflect.TypeFor[time.Duration]():
+		if _, err := time.ParseDuration(text); err != nil {
+			return "a time such as 2m or 30s"
+		}
+	case t.Kind() == reflect.Bool:
+		if _, err := strconv.ParseBool(text); err != nil {
+			return "true or false"
+		}
+	case t.Kind() == reflect.Int:
+		if _, err := strconv.Atoi(text); err != nil {
+			return "a whole number"
+		}
+	case t == reflect.TypeFor[[]uint64]():
+		for _, n := range strings.FieldsFunc(strings.Trim(text, "[]"), func(r rune) bool { return r == ',' || r == ' ' }) {
+			if _, err := strconv.ParseUint(n, 0, 64); err != nil {
+				return "whole numbers, with commas between them"
+			}
+		}
+	}
+	return ""
 }
 
 // overrides takes the environment and the flags, and says which file they name.
@@ -161,12 +193,8 @@ func overrides(v *viper.Viper, environ []string, flags *pflag.FlagSet) (path str
 }
 
 func readFile(v *viper.Viper, path string) error {
-	fi, err := os.Stat(path)
-	if err != nil {
+	if err := wallet.CheckOwn(path); err != nil {
 		return fmt.Errorf("settings: %w", err)
-	}
-	if fi.Mode().Perm()&0o022 != 0 { // they say what is signed
-		return fmt.Errorf("settings %s have mode %04o, so others can change them: run chmod go-w %s", path, fi.Mode().Perm(), path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
