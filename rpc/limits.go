@@ -68,3 +68,17 @@ const (
 	logIndexTries = 10              // a block is read that often, a second apart, before the index leaves it out
 	logIndexRetry = 1 * time.Minute // rest after the index could not be written
 )
+
+// Bounds of passing blocks on to subscribers. A step is the look at one value of a query or at one log.
+const (
+	maxEvents          = 64        // blocks that wait to be passed on; more: all subscribers are told that they missed some
+	maxEventBytes      = 128 << 20 // memory of their logs
+	maxPublishWork     = 16 << 20  // steps of one block, for all log subscriptions and filters together
+	maxHostPublishWork = 4 << 20   // the same of one host
+	minPublishWork     = 256 << 10 // of these, what each host has however much the others use
+	maxQueryBytes      = 64 << 20  // memory of the queries of all log subscriptions and filters
+	maxHostQueryBytes  = 8 << 20   // the same of one host
+	minQueryBytes      = 1 << 20   // of these, what each host has however much the others use
+	logValueBytes      = 128       // memory of one address or topic of a query
+	shortList          = 8         // a list that is no longer than this is searched as it is
+)
