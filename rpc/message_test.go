@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/core/types"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 )
@@ -197,4 +199,67 @@ func count(v any) int {
 		}
 	}
 	return k
+}
+
+// What the pool shows is bounded in bytes, in memory and in work; the list of lines stays short.
+func TestPoolContentIsBounded(t *testing.T) {
+	n := newNet(t, 0, smallLimits)
+	to, data := account(2), make([]byte, 120<<10)
+	add := func(first, past int) {
+		for i := first; i < past; i++ {
+			require.NoError(t, n.pool.Add([]*types.Transaction{n.sign(1, uint64(i+5), &to, 0, data, 2_000_000)}, true)[0])
+		}
+	}
+	ipc, err := gethrpc.Dial(n.srv.cfg.IPCPath)
+	require.NoError(t, err)
+	defer ipc.Close()
+	add(0, 1)
+	all := map[string][]any{"txpool_content": nil, "txpool_contentFrom": {account(1)}, "txpool_inspect": nil}
+	for method, args := range all {
+		require.NoError(t, n.call(nil, method, args...))
+	}
+	add(1, 10) // more than the host's share
+	for _, method := range []string{"txpool_content", "txpool_contentFrom"} {
+		requireCode(t, n.call(nil, method, all[method]...), codeLimit, "rpc.in_flight_bytes_per_host")
+	}
+	require.NoError(t, n.call(nil, "txpool_inspect"))
+	add(10, maxPoolBytes/(2*len(data)))
+	n.srv.inFlight.mu.Lock()
+	n.srv.inFlight.most = 1 << 30 // the Unix socket has no other share
+	n.srv.inFlight.mu.Unlock()
+	for _, method := range []string{"txpool_content", "txpool_contentFrom"} {
+		requireCode(t, ipc.Call(nil, method, all[method]...), codeLimit, "more than 32 MiB")
+	}
+	require.NoError(t, n.call(nil, "txpool_inspect"))
+	require.Eventually(t, func() bool { return idle(n.srv) == "" }, waitTime, pollTime)
+
+	n.srv.cfg.CallTimeout = 1
+	for i := range n.srv.calls.places {
+		require.NoError(t, n.srv.calls.enter(bg, fmt.Sprint("host ", i)))
+	}
+	for method, args := range all {
+		requireCode(t, n.call(nil, method, args...), codeLimit, "rpc.calls_per_host")
+	}
+}
+
+// Blocks that are exported, and traces, count while they are gathered.
+func TestAnswersCountWhileTheyAreMade(t *testing.T) {
+	n := newNet(t, 0, smallLimits)
+	to := account(2)
+	for i := range 6 {
+		require.NoError(t, n.pool.Add([]*types.Transaction{n.sign(1, uint64(i), &to, 0, make([]byte, 110<<10), 2_000_000)}, true)[0])
+	}
+	b := n.mine()
+	require.Len(t, b.Transactions, 6)
+	n.finalize(b)
+	requireCode(t, n.call(nil, "bor_exportBlocks", "0x1"), codeLimit, "rpc.in_flight_bytes_per_host")
+	trace := func() error {
+		return n.call(nil, "debug_traceBlockByNumber", "0x1", map[string]any{"tracer": "callTracer"})
+	}
+	require.NoError(t, trace())
+	n.srv.inFlight.force("127.0.0.1", 1<<20)
+	requireCode(t, trace(), codeLimit, "rpc.in_flight_bytes_per_host")
+	n.srv.inFlight.give("127.0.0.1", 1<<20)
+	require.NoError(t, n.call(nil, "debug_traceTransaction", b.Transactions[0].Hash(), map[string]any{"tracer": "callTracer"}))
+	require.Eventually(t, func() bool { return idle(n.srv) == "" }, waitTime, pollTime)
 }
