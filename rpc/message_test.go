@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/core/types"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
@@ -262,4 +264,47 @@ func TestAnswersCountWhileTheyAreMade(t *testing.T) {
 	n.srv.inFlight.give("127.0.0.1", 1<<20)
 	require.NoError(t, n.call(nil, "debug_traceTransaction", b.Transactions[0].Hash(), map[string]any{"tracer": "callTracer"}))
 	require.Eventually(t, func() bool { return idle(n.srv) == "" }, waitTime, pollTime)
+}
+
+// Of a simulation with too many blocks or calls none is made.
+func TestSimulationIsCountedBeforeItIsMade(t *testing.T) {
+	for _, raw := range []string{`{"blockStateCalls":[{"calls":` + repeated(1_500_000, "{}") + `}]}`, `{"blockStateCalls":` + repeated(1_500_000, "{}") + `}`} {
+		var o simulateOptions
+		require.Less(t, allocated(func() { require.NoError(t, json.Unmarshal([]byte(raw), &o)) }), uint64(64<<20))
+		var refused *Error
+		require.ErrorAs(t, o.check(), &refused)
+		require.Equal(t, codeSimulateLimit, refused.Code)
+		require.Contains(t, refused.Message, ": 1500000, ")
+	}
+}
+
+// written notes when a handler sets the deadline of its answer, and when it writes.
+type written struct {
+	http.ResponseWriter
+	done  []string
+	until []time.Time
+}
+
+func (w *written) SetWriteDeadline(t time.Time) error {
+	w.done, w.until = append(w.done, "deadline"), append(w.until, t)
+	return nil
+}
+
+func (w *written) Write(b []byte) (int, error) {
+	w.done = append(w.done, "write")
+	return w.ResponseWriter.Write(b)
+}
+
+// An answer has its whole time, however long the body took and the request waited.
+func TestAnswersHaveTheirTime(t *testing.T) {
+	n := newNet(t, 0, nil)
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`))
+	r.Header.Set("Content-Type", "application/json")
+	begun := time.Now()
+	w := &written{ResponseWriter: httptest.NewRecorder()}
+	n.srv.serveCall(w, r, n.srv.public)
+	require.Equal(t, []string{"deadline", "deadline", "write"}, w.done)
+	for _, until := range w.until {
+		require.False(t, until.Before(begun.Add(n.srv.cfg.WriteTimeout)))
+	}
 }
