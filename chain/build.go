@@ -71,7 +71,7 @@ func (c *Chain) runOn(p *node, req BuildRequest) (*run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state of block %d: %w: %w", p.height, ErrStateUnavailable, err)
 	}
-	rules, err := c.rulesOn(parent.Root, p.height+1, readerOf(db))
+	rules, err := c.rulesOn(c.rules, parent.Root, p.height+1, readerOf(db))
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ type Chain struct {
 	mu   sync.RWMutex
 	tree *tree
 
-	rules        *ruleBook
+	rules, asked *ruleBook // of execution and building; of all who ask
 	lastParams   atomic.Pointer[block.Parameters]
 	bodies       *bodyCache
 	headers      *lru.Cache[common.Hash, *block.SealedHeader]
@@ -97,7 +97,7 @@ func Open(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Lo
 		receipts:     newReceiptWriter(), events: make(chan any, eventQueue),
 	}
 	c.signer = types.LatestSigner(c.config)
-	c.rules = newRuleBook(c.params, gen.Upgrades())
+	c.rules, c.asked = newRuleBook(c.params, gen.Upgrades()), newRuleBook(c.params, gen.Upgrades())
 	c.lastParams.Store(&c.params)
 	if err := c.openStore(); err != nil {
 		return nil, err

@@ -25,7 +25,9 @@ type ErrUnknownUpgrade struct {
 
 func (e ErrUnknownUpgrade) Error() string {
 	return fmt.Sprintf("the producers voted for upgrade %q with digest %s from block %d on and this node does not know it: "+
-		"put the genesis.json that describes it in place, or install the version that knows it, and start again", e.Name, e.Digest, e.Height)
+		"put the genesis.json that describes it in place, or install the version that knows it, and start again; if nobody has the description, "+
+		"operators of a quorum of the producers agree to call it off, and every node's genesis.json says so under upgrades: "+
+		`{"height": %d, "name": %q, "withdrawn": "%s"}`, e.Name, e.Digest, e.Height, e.Height, e.Name, e.Digest)
 }
 
 // enforce changes the state of a block's parent by what comes into force with the block: the code and then the
@@ -84,7 +86,7 @@ func writeSettings(db *state.StateDB, due map[string]*setting) {
 // into force with that block is applied. db is the state after parent, or what a simulation made of it; the rules are
 // those of parent's own state, whatever db holds. Calls on the state after a block do not want this.
 func (c *Chain) PrepareState(db *state.StateDB, parent *types.Header, height uint64) error {
-	r, err := c.rulesOn(parent.Root, height, c.readerAt(parent))
+	r, err := c.rulesOn(c.asked, parent.Root, height, c.readerAt(parent))
 	if err != nil {
 		return err
 	}
@@ -102,8 +104,12 @@ func (c *Chain) watch(h *types.Header) {
 		return
 	}
 	head, fresh := h.Number.Uint64(), d != c.watched
+	var told uint64
+	if c.watched != nil && len(c.watched.changes) > 0 {
+		told = c.watched.changes[len(c.watched.changes)-1].Number
+	}
 	for i := range d.changes {
-		if fresh && (c.watched == nil || i >= len(c.watched.changes)) {
+		if d.changes[i].Number > told {
 			c.logChange(&d.changes[i], d.invalid[i], head)
 		}
 		if x := &d.changes[i]; x.Height == head && d.invalid[i] == nil {

@@ -157,7 +157,7 @@ func (c *Chain) execute(b *block.Block, parent *block.SealedHeader, pt *track) (
 		return nil, err
 	}
 	defer stop()
-	rules, err := c.rulesOn(parent.Header.Root, parent.Number()+1, readerOf(db))
+	rules, err := c.rulesOn(c.rules, parent.Header.Root, parent.Number()+1, readerOf(db))
 	if err != nil {
 		return nil, err
 	}

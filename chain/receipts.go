@@ -132,7 +132,7 @@ func (c *Chain) remake(b *block.Block) (types.Receipts, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules, err := c.rulesOn(parent.Root, b.Number(), readerOf(db))
+	rules, err := c.rulesOn(c.asked, parent.Root, b.Number(), readerOf(db))
 	if err != nil {
 		return nil, err
 	}

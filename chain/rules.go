@@ -18,22 +18,39 @@ import (
 // state of a block's parent. It reads committed states alone, never one that a caller changed, and keeps what it read:
 // by the root of the state, and by that of the contract's storage, which most blocks leave as it is. A state that
 // could not be read leaves nothing behind. Safe for concurrent use.
+//
+// A chain has two: one for executing and building blocks, and one for all who ask. What readers of old blocks make of
+// the state history never reaches consensus, and they cannot push out what execution needs.
 type ruleBook struct {
 	base      block.Parameters // of genesis
 	described []genesis.Upgrade
 	known     map[common.Hash]*genesis.Upgrade // the same by digest
+	withdrawn map[votedDigest]bool             // what the file says the operators take as withdrawn
 	byState   *lru.Cache[common.Hash, *decided]
 	byStorage *lru.Cache[common.Hash, *decided]
 }
 
+// votedDigest is an upgrade as a vote names it.
+type votedDigest struct {
+	height uint64
+	name   string
+	digest common.Hash
+}
+
 func newRuleBook(base block.Parameters, upgrades []genesis.Upgrade) *ruleBook {
 	b := &ruleBook{
-		base: base, described: upgrades, known: make(map[common.Hash]*genesis.Upgrade, len(upgrades)),
+		base: base, known: make(map[common.Hash]*genesis.Upgrade, len(upgrades)), withdrawn: make(map[votedDigest]bool),
 		byState:   lru.NewCache[common.Hash, *decided](rulesByState),
 		byStorage: lru.NewCache[common.Hash, *decided](rulesByStorage),
 	}
 	for i := range upgrades {
-		b.known[upgrades[i].Digest()] = &upgrades[i]
+		u := &upgrades[i]
+		if u.Withdrawn != (common.Hash{}) {
+			b.withdrawn[votedDigest{u.Height, u.Name, u.Withdrawn}] = true
+			continue
+		}
+		b.described = append(b.described, *u)
+		b.known[u.Digest()] = u
 	}
 	return b
 }
@@ -88,9 +105,7 @@ type setting struct {
 
 // votedUpgrade is in force from its height on. description is nil if this node has none.
 type votedUpgrade struct {
-	height      uint64
-	name        string
-	digest      common.Hash
+	votedDigest
 	description *genesis.Upgrade
 }
 
@@ -130,9 +145,12 @@ func (b *ruleBook) upgrade(d *decided, changes []contracts.Change, i int) error 
 			return fmt.Errorf("a later decision replaced it")
 		}
 	}
-	u := votedUpgrade{height: c.Height, name: c.Name, digest: common.Hash(c.Value)}
-	if u.digest == (common.Hash{}) {
+	u := votedUpgrade{votedDigest: votedDigest{c.Height, c.Name, common.Hash(c.Value)}}
+	switch {
+	case u.digest == common.Hash{}:
 		return fmt.Errorf("the upgrade was withdrawn")
+	case b.withdrawn[u.votedDigest]:
+		return fmt.Errorf("genesis.json says that the upgrade is withdrawn")
 	}
 	u.description = b.known[u.digest]
 	if x := u.description; x != nil {
@@ -204,8 +222,8 @@ type blockRules struct {
 
 // rulesOn are the rules of the block at a height on a parent with this state. The error is an ErrUnknownUpgrade if
 // this node lacks one of them, or says why the state cannot be read; neither is a fault of the block.
-func (c *Chain) rulesOn(root common.Hash, height uint64, open func() (state.Reader, error)) (*blockRules, error) {
-	d, err := c.rules.at(root, open)
+func (c *Chain) rulesOn(book *ruleBook, root common.Hash, height uint64, open func() (state.Reader, error)) (*blockRules, error) {
+	d, err := book.at(root, open)
 	if err != nil {
 		return nil, fmt.Errorf("rules of block %d: %w", height, err)
 	}
@@ -227,7 +245,7 @@ func (c *Chain) readerAt(h *types.Header) func() (state.Reader, error) {
 }
 
 func (c *Chain) decidedAt(parent *types.Header) (*decided, error) {
-	d, err := c.rules.at(parent.Root, c.readerAt(parent))
+	d, err := c.asked.at(parent.Root, c.readerAt(parent))
 	if err != nil {
 		return nil, fmt.Errorf("decided changes as of block %s: %w", parent.Number, err)
 	}
@@ -253,7 +271,7 @@ func (c *Chain) ParamsFor(base *types.Header, height uint64) (block.Parameters, 
 type Decision struct {
 	contracts.Change
 	InForce bool  // for the block that Decisions are asked for
-	Known   bool  // a parameter, or an upgrade that this node has a description of
+	Known   bool  // a parameter, or an upgrade that this node has a description of or takes as withdrawn
 	Invalid error // why it has no effect; nil if it has one from its height on
 }
 
@@ -265,7 +283,8 @@ func (c *Chain) Decisions(parent *types.Header) ([]Decision, error) {
 	}
 	out := make([]Decision, len(d.changes))
 	for i, x := range d.changes {
-		known := x.Kind == contracts.ProposeParameter || c.rules.known[common.BytesToHash(x.Value)] != nil
+		digest := common.BytesToHash(x.Value)
+		known := x.Kind == contracts.ProposeParameter || c.rules.known[digest] != nil || c.rules.withdrawn[votedDigest{x.Height, x.Name, digest}]
 		out[i] = Decision{Change: x, InForce: d.invalid[i] == nil && x.Height <= parent.Number.Uint64()+1, Known: known, Invalid: d.invalid[i]}
 	}
 	return out, nil

@@ -269,6 +269,43 @@ func TestUnknownUpgradeStopsTheNode(t *testing.T) {
 	n.give(maker.blocks(70, 75)...)
 }
 
+// If nobody can describe what was voted for, the operators' files say that it is withdrawn, and the chain goes on
+// without it. Another vote of the same name or height is not meant.
+func TestWithdrawnByTheOperators(t *testing.T) {
+	lost := common.Hash{0x10}
+	gen := newTestGenesis(t, withMembers)
+	n := newTestNode(t, gen)
+	n.decideIn(n.vote(contracts.UpgradeCall(70, "lost", lost)))
+	n.upTo(69)
+	stuck := func() {
+		t.Helper()
+		_, err := n.Build(context.Background(), BuildRequest{Parent: n.Head().Hash(), Slot: n.Head().Slot() + 1})
+		var got ErrUnknownUpgrade
+		require.ErrorAs(t, err, &got)
+		require.ErrorContains(t, got, `{"height": 70, "name": "lost", "withdrawn": "`+lost.Hex()+`"}`)
+	}
+	stuck()
+	right := genesis.Upgrade{Height: 70, Name: "lost", Withdrawn: lost}
+	for _, change := range []func(*genesis.Upgrade){
+		func(u *genesis.Upgrade) { u.Height++ }, func(u *genesis.Upgrade) { u.Name = "other" }, func(u *genesis.Upgrade) { u.Withdrawn[0]++ },
+	} {
+		u := right
+		change(&u)
+		gen.upgrades = []genesis.Upgrade{u}
+		n.reopen()
+		stuck()
+	}
+	gen.upgrades = []genesis.Upgrade{right}
+	n.reopen()
+	require.EqualValues(t, 75, n.upTo(75)[5].Number())
+	require.Empty(t, n.Upgrades(), "it describes nothing")
+	d, err := n.Decisions(n.CurrentHeader())
+	require.NoError(t, err)
+	require.ErrorContains(t, d[0].Invalid, "withdrawn")
+	require.True(t, d[0].Known)
+	require.False(t, d[0].InForce)
+}
+
 // A certified run may carry the store beyond an unknown upgrade; the node then does not open until it knows it.
 func TestUnknownUpgradeInACertifiedRun(t *testing.T) {
 	up := genesis.Upgrade{Height: 70, Name: "later", Parameters: map[string]string{genesis.GasLimit: "40000000"}}
@@ -354,7 +391,7 @@ func TestPreparedStatesKeepToThemselves(t *testing.T) {
 	db, err := n.StateAt(h)
 	require.NoError(t, err)
 	fresh := newRuleBook(n.params, nil)
-	n.rules = fresh
+	n.asked = fresh
 	slot := common.BigToHash(big.NewInt(10)) // the list's length
 	db.SetState(contracts.MembersAddress, slot, common.Hash{})
 	require.NoError(t, n.PrepareState(db, h, 70))
@@ -406,6 +443,38 @@ func TestFailedReadsAreNotKept(t *testing.T) {
 	require.Len(t, d.changes, 3)
 	_, err = book.at(h.Root, func() (state.Reader, error) { return nil, errBadDisk })
 	require.NoError(t, err, "what was read is kept")
+}
+
+// What readers make of a state is not what blocks are executed and built by, nor does it push that out.
+func TestReadersHaveTheirOwnRules(t *testing.T) {
+	gen, n := newVotedChain(t)
+	n.rules = newRuleBook(n.params, nil)
+	wrong := n.asked.decide([]contracts.Change{{Height: 1, Kind: contracts.ProposeParameter, Number: 1, Name: genesis.GasLimit, Value: contracts.ParameterValue(voted * 2)}})
+	h := n.CurrentHeader()
+	r, err := n.readerAt(h)()
+	require.NoError(t, err)
+	a, err := r.Account(contracts.MembersAddress)
+	require.NoError(t, err)
+	n.asked.byState.Add(h.Root, wrong)
+	n.asked.byStorage.Add(a.Root, wrong)
+	p, err := n.ParamsAt(h)
+	require.NoError(t, err)
+	require.EqualValues(t, voted*2, p.GasLimit)
+
+	for k := range h.Number.Uint64() {
+		_, err := n.ParamsAt(n.HeaderByNumber(k))
+		require.NoError(t, err)
+		s, err := n.StateAt(n.HeaderByNumber(k))
+		require.NoError(t, err)
+		require.NoError(t, n.PrepareState(s, n.HeaderByNumber(k), k+1))
+	}
+	_, err = n.remake(n.BlockByNumber(75))
+	require.NoError(t, err)
+	require.Zero(t, n.rules.byState.Len()+n.rules.byStorage.Len())
+	require.EqualValues(t, voted, n.build(0).Header.GasLimit)
+	other := newTestNode(t, gen)
+	other.asked.byState.Add(h.Root, wrong)
+	other.give(n.blocks(1, 76)...)
 }
 
 func TestWhatADecisionMeans(t *testing.T) {
@@ -468,7 +537,7 @@ func TestRulesOfOldBlocks(t *testing.T) {
 	gen, n := newVotedChain(t)
 	n.upTo(75 + 2*layersKept)
 	require.False(t, n.HasState(n.HeaderByNumber(69).Root))
-	n.rules = newRuleBook(n.params, nil)
+	n.asked = newRuleBook(n.params, nil)
 	for h, want := range map[uint64]uint64{60: gen.params.GasLimit, 68: gen.params.GasLimit, 69: voted, 71: voted} {
 		require.Eventually(t, func() bool { // the index of the history is made in the background
 			p, err := n.ParamsAt(n.HeaderByNumber(h))

@@ -43,7 +43,7 @@ type Genesis interface {
 	ChainConfig() *params.ChainConfig
 	Alloc() types.GenesisAlloc
 	Block() (*block.Block, error)
-	Upgrades() []genesis.Upgrade // those that this node can follow, if they are voted for
+	Upgrades() []genesis.Upgrade // those that this node can follow, if they are voted for, and those to take as withdrawn
 }
 
 // TxSource yields transactions for a block, best first, each account's in nonce order. It belongs to one Build and

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/params"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
@@ -70,13 +71,58 @@ func TestEvidenceCalls(t *testing.T) {
 		calls, err := CrossEvidenceCalls(key, pre, vote, path)
 		require.NoError(t, err)
 		require.Greater(t, len(calls), 2)
+		var most uint64
 		for _, data := range calls {
-			require.Less(t, len(data), 120<<10, "pools take 128 KiB")
+			require.Less(t, len(data), block.MinBlockBytes/2, "the smallest block has room")
 			require.False(t, w.candidate(guilty).Guilty)
 			w.do(by, data)
+			most = max(most, w.gas+params.TxGas+params.TxDataNonZeroGasEIP2028*uint64(len(data)))
 		}
+		t.Logf("gas of the dearest of %d transactions: %d", len(calls), most)
+		require.Less(t, most, uint64(block.MinGasLimit/2))
 		require.True(t, w.candidate(guilty).Guilty)
 	})
+}
+
+// Whoever proves a part of the same path, with a run that serves another vote or none, does not void evidence: not one
+// that fits a transaction, and not a longer one.
+func TestForeignPathsDoNotVoidEvidence(t *testing.T) {
+	slots := []uint64{9}
+	for s := uint64(11); s < 211; s++ {
+		slots = append(slots, s)
+	}
+	for _, length := range []int{4, len(slots)} {
+		w := newWorld(t, 4, 1, nil)
+		w.seconds = testGenesis + 400
+		by, guilty := w.ops[4], w.ops[3]
+		b := header(t, w.ops[0], 10, common.Hash{7}, "b")
+		long := w.branch(common.Hash{7}, "long", slots[:length]...)
+		var path []EvidenceHeader
+		for _, h := range long {
+			path = append(path, evidenceHeader(t, h))
+		}
+		pre, vote := w.vote(guilty, precommit(b.Point())), w.vote(guilty, prevote(block.Point{Slot: 1}, long[0].Point()))
+		calls, err := CrossEvidenceCalls(g1(t, guilty.bls.PublicKey()), pre, vote, path)
+		require.NoError(t, err)
+		require.Equal(t, length > 4, len(calls) > 1)
+		for _, data := range calls[:len(calls)-1] {
+			w.do(by, data)
+		}
+		headers, records := encodings(t, long)
+		for _, from := range []int{0, 2} {
+			for n := 1; n <= 4-from; n++ {
+				w.do(guilty, prods.PackProvePath(headers[from:from+n], records[from:from+n]))
+			}
+		}
+		last := calls[len(calls)-1]
+		if len(calls) > 1 {
+			w.refused(guilty, last, "lead down from D")
+		} else { // what the caller itself proved before is not in the way either
+			w.do(by, prods.PackProvePath(headers[:2], records[:2]))
+		}
+		w.do(by, last)
+		require.True(t, w.candidate(guilty).Guilty)
+	}
 }
 
 func FuzzDecodeCandidate(f *testing.F) {

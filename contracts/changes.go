@@ -1,9 +1,11 @@
 package contracts
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -19,15 +21,16 @@ type Slots interface {
 type Change struct {
 	Height uint64
 	Kind   uint8  // ProposeParameter or ProposeUpgrade
+	Number uint64 // of the decision, from 1 on: it replaced an earlier one of the same kind, height and name
 	Name   string // of at most MaxChangeName bytes
 	Value  []byte // of at most MaxChangeValue bytes: see ParameterValue; an upgrade's digest
 }
 
-const changeSlots = 3 // of one Change in storage: height and kind, name, value
+const changeSlots = 3 // of one Change in storage: height, kind and number; name; value
 
-// ReadChanges is Members.changes without running the contract, oldest decision first: a program that reads storage
-// says the same before and after the contract's code is replaced. At most MaxChanges are read. One whose name or value
-// is longer than the contract allows comes without both, so that it has no effect and the places of the others stay.
+// ReadChanges is Members.changes without running the contract, sorted by Number, the oldest decision first: a program
+// that reads storage says the same before and after the contract's code is replaced. At most MaxChanges are read. One
+// whose name or value is longer than the contract allows comes without both, so that it has no effect.
 func ReadChanges(s Slots) ([]Change, error) {
 	array := slotHash(slotChanges)
 	n, err := s.Storage(MembersAddress, array)
@@ -44,6 +47,7 @@ func ReadChanges(s Slots) ([]Change, error) {
 			return nil, fmt.Errorf("read decided change %d: %w", i, err)
 		}
 	}
+	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(a.Number, b.Number) })
 	return changes, nil
 }
 
@@ -52,7 +56,7 @@ func readChange(s Slots, at common.Hash) (c Change, err error) {
 	if err != nil {
 		return c, err
 	}
-	c.Height, c.Kind = binary.BigEndian.Uint64(head[24:]), head[23]
+	c.Height, c.Kind, c.Number = binary.BigEndian.Uint64(head[24:]), head[23], binary.BigEndian.Uint64(head[15:])
 	name, fits, err := readBytes(s, offset(at, 1), MaxChangeName)
 	if err != nil || !fits {
 		return c, err

@@ -47,7 +47,8 @@ func PrevotesEvidenceCall(key []byte, a, b EvidenceVote) ([]byte, error) {
 
 // CrossEvidenceCalls is the call data, one per transaction and to be executed in this order, that proves a precommit on
 // B and a prevote on D across it. path leads from D, by parents, down to the first header that is not above B's slot.
-// All calls but the last only make the contract remember a part of a path that is too long for one transaction.
+// All calls but the last only make the contract remember a part of a path that is too long for one transaction; it
+// does so for their sender alone, so one account must send them all.
 func CrossEvidenceCalls(key []byte, precommit, prevote EvidenceVote, path []EvidenceHeader) ([][]byte, error) {
 	if err := checkVotes(key, precommit, prevote); err != nil {
 		return nil, err

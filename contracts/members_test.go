@@ -25,7 +25,16 @@ func (w *world) ask(o common.Address, data []byte, err error) (uint64, error) {
 }
 
 func (w *world) approve(o operator, id uint64) error {
-	_, err := w.call(o.account, MembersAddress, nil, ApproveCall(common.BigToHash(new(big.Int).SetUint64(id))))
+	var content common.Hash
+	if n, err := mems.UnpackProposalCount(w.read(mems.PackProposalCount())); err == nil && n.Uint64() > id {
+		p := w.proposal(id).P
+		content = ProposalContent(p.Kind, p.Data)
+	}
+	return w.approveContent(o, id, content)
+}
+
+func (w *world) approveContent(o operator, id uint64, content common.Hash) error {
+	_, err := w.call(o.account, MembersAddress, nil, ApproveCall(id, content))
 	return err
 }
 
@@ -80,6 +89,37 @@ func TestQuorumDecides(t *testing.T) {
 	require.Equal(t, append(before, entry), w.nodes())
 	require.False(t, w.proposal(id).Open)
 	require.ErrorContains(t, w.approve(w.ops[3], id), "took effect before")
+}
+
+// An approval is of a content: signed for one proposal, it does nothing for another that got its number.
+func TestApprovalsBindContent(t *testing.T) {
+	w := newWorld(t, 4, 0, nil)
+	mine, err := RestrictSendersCall(true)
+	content, cerr := ProposedContent(mine)
+	require.NoError(t, cerr)
+	branch := w.state.Copy()
+	id, perr := w.ask(w.ops[0].account, mine, err)
+	require.NoError(t, perr)
+	p := w.proposal(id).P
+	require.Equal(t, ProposalContent(p.Kind, p.Data), content)
+	require.NoError(t, w.approveContent(w.ops[1], id, content))
+
+	w.state = branch // another producer's proposal came first here
+	for _, theirs := range []func() ([]byte, error){
+		func() ([]byte, error) { return SetAdminCall(w.ops[3].account) },
+		func() ([]byte, error) { return RestrictSendersCall(false) },
+		func() ([]byte, error) { return RestrictDeployersCall(true) }, // the same data under another kind
+	} {
+		data, err := theirs()
+		id, perr := w.ask(w.ops[3].account, data, err)
+		require.NoError(t, perr)
+		require.ErrorContains(t, w.approveContent(w.ops[1], id, content), "another one than the caller approves")
+		require.Equal(t, int64(1), w.proposal(id).Approvals.Int64())
+	}
+	for _, call := range [][]byte{nil, mine[:4], mine[:40], ApproveCall(id, content)} {
+		_, err := ProposedContent(call)
+		require.Error(t, err)
+	}
 }
 
 func TestProposalsExpire(t *testing.T) {
@@ -263,12 +303,12 @@ func TestChanges(t *testing.T) {
 	require.ErrorContains(t, w.decide(ParameterCall(50+ChangeNotice, "x", make([]byte, MaxChangeValue+1))), "32 bytes at most")
 	digest := common.HexToHash("0xd1")
 	want := []Change{
-		{50 + ChangeNotice, ProposeParameter, "gas_limit", ParameterValue(77)},
-		{1 << 60, ProposeUpgrade, "next", digest[:]},
-		{200, ProposeParameter, long, []byte{}},
-		{200, ProposeParameter, strings.Repeat("q", 31), bytes.Repeat([]byte{9}, 31)},
-		{200, ProposeParameter, strings.Repeat("r", 32), bytes.Repeat([]byte{7}, 32)},
-		{200, ProposeParameter, strings.Repeat("s", 33), []byte{0}},
+		{50 + ChangeNotice, ProposeParameter, 1, "gas_limit", ParameterValue(77)},
+		{1 << 60, ProposeUpgrade, 2, "next", digest[:]},
+		{200, ProposeParameter, 3, long, []byte{}},
+		{200, ProposeParameter, 4, strings.Repeat("q", 31), bytes.Repeat([]byte{9}, 31)},
+		{200, ProposeParameter, 5, strings.Repeat("r", 32), bytes.Repeat([]byte{7}, 32)},
+		{200, ProposeParameter, 6, strings.Repeat("s", 33), []byte{0}},
 	}
 	for _, c := range want {
 		if c.Kind == ProposeUpgrade {
@@ -296,27 +336,74 @@ func TestChanges(t *testing.T) {
 	require.Equal(t, []byte{0, 0, 0, 0, 0, 0, 0, 77}, got[0].Value)
 }
 
-// The list is bounded, in the contract and in what Go reads if other code let it grow.
+func (w *world) changes() []Change {
+	w.t.Helper()
+	got, err := ReadChanges(&committed{w, -1})
+	require.NoError(w.t, err)
+	return got
+}
+
+// A decision takes the place of an earlier one of the same kind, height and name, and is the later one all the same.
+func TestChangesAreReplaced(t *testing.T) {
+	w := newWorld(t, 4, 0, withAdmin)
+	a, b := common.Hash{0xa}, common.Hash{0xb}
+	require.NoError(t, w.decide(ParameterCall(100, "n", []byte{1})))
+	require.NoError(t, w.decide(UpgradeCall(100, "n", a)))
+	require.NoError(t, w.decide(UpgradeCall(101, "n", a)))
+	require.NoError(t, w.decide(ParameterCall(101, "n", []byte{2})))
+	require.NoError(t, w.decide(ParameterCall(100, "m", []byte{3})))
+	require.NoError(t, w.decide(ParameterCall(100, "n", []byte{4})))
+	require.NoError(t, w.decide(UpgradeCall(101, "n", b)))
+	require.Equal(t, []Change{
+		{100, ProposeUpgrade, 2, "n", a[:]}, {101, ProposeParameter, 4, "n", []byte{2}}, {100, ProposeParameter, 5, "m", []byte{3}},
+		{100, ProposeParameter, 6, "n", []byte{4}}, {101, ProposeUpgrade, 7, "n", b[:]},
+	}, w.changes())
+}
+
+// An upgrade can be withdrawn until the last block before it. All else needs its notice.
+func TestUpgradesAreWithdrawn(t *testing.T) {
+	w := newWorld(t, 4, 0, withAdmin)
+	a, none := common.Hash{0xa}, common.Hash{}
+	require.NoError(t, w.decide(UpgradeCall(100, "n", a)))
+	require.ErrorContains(t, w.decide(UpgradeCall(100, "m", none)), "no such upgrade was decided")
+	require.ErrorContains(t, w.decide(UpgradeCall(101, "n", none)), "no such upgrade was decided")
+	w.height = 99
+	require.ErrorContains(t, w.decide(UpgradeCall(100, "n", common.Hash{0xb})), "64 blocks after")
+	require.ErrorContains(t, w.decide(ParameterCall(100, "n", none[:])), "64 blocks after")
+	require.Equal(t, []Change{{100, ProposeUpgrade, 1, "n", a[:]}}, w.changes())
+	require.NoError(t, w.decide(UpgradeCall(100, "n", none)))
+	require.Equal(t, []Change{{100, ProposeUpgrade, 2, "n", none[:]}}, w.changes())
+	w.height = 100
+	require.ErrorContains(t, w.decide(UpgradeCall(100, "n", none)), "is in force")
+}
+
+// The list is bounded, in the contract and in what Go reads if other code let it grow. Parameters leave places for
+// upgrades, and what has a place can be decided again whether or not the list is full.
 func TestChangesAreBounded(t *testing.T) {
 	w := newWorld(t, 4, 0, withAdmin)
 	require.NoError(t, w.decide(ParameterCall(100, "a", []byte{1})))
 	array := slotHash(slotChanges)
-	w.state.SetState(MembersAddress, array, number(MaxChanges-1).h)
+	w.state.SetState(MembersAddress, array, number(MaxChanges-UpgradePlaces-1).h)
 	require.NoError(t, w.decide(ParameterCall(100, "b", []byte{2})))
 	require.ErrorContains(t, w.decide(ParameterCall(100, "c", []byte{2})), "is full")
+	require.NoError(t, w.decide(UpgradeCall(100, "u", common.Hash{1})))
+	w.state.SetState(MembersAddress, array, number(MaxChanges-1).h)
+	require.NoError(t, w.decide(UpgradeCall(100, "v", common.Hash{2})))
+	require.ErrorContains(t, w.decide(UpgradeCall(100, "w", common.Hash{3})), "is full")
+	require.ErrorContains(t, w.decide(ParameterCall(100, "c", []byte{2})), "is full")
+	require.NoError(t, w.decide(ParameterCall(100, "b", []byte{3})))
+	require.NoError(t, w.decide(UpgradeCall(100, "v", common.Hash{})))
 
 	at := offset(element(array, 0, changeSlots), 1)
 	w.state.SetState(MembersAddress, at, common.MaxHash)
 	w.state.SetState(MembersAddress, array, common.MaxHash)
-	got, err := ReadChanges(&committed{w, -1})
-	require.NoError(t, err)
+	got := w.changes()
 	require.Len(t, got, MaxChanges)
-	require.Equal(t, Change{Height: 100, Kind: ProposeParameter}, got[0], "a name that no program could have made")
-	require.Equal(t, Change{100, ProposeParameter, "b", []byte{2}}, got[MaxChanges-1])
+	got = got[MaxChanges-4:]
+	require.Equal(t, Change{Height: 100, Kind: ProposeParameter, Number: 1}, got[0], "a name that no program could have made")
+	require.Equal(t, Change{100, ProposeUpgrade, 6, "v", make([]byte, 32)}, got[3])
 	w.state.SetState(MembersAddress, at, common.HexToHash("0x40")) // short form, 32 bytes
-	got, err = ReadChanges(&committed{w, -1})
-	require.NoError(t, err)
-	require.Empty(t, got[0].Name)
+	require.Empty(t, w.changes()[MaxChanges-4].Name)
 }
 
 func TestSettings(t *testing.T) {

@@ -1,11 +1,14 @@
 package contracts
 
 import (
+	"bytes"
 	"fmt"
+	"math/big"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
 )
 
 // Kinds of proposals to Members.
@@ -80,5 +83,34 @@ func SetAdminCall(account common.Address) ([]byte, error) {
 	return propose(ProposeSetAdmin, "address", account)
 }
 
-// ApproveCall approves a proposal.
-func ApproveCall(id common.Hash) []byte { return NewMembers().PackApprove(id.Big()) }
+// ProposalContent names what a proposal would do: keccak256(abi.encode(kind, data)).
+func ProposalContent(kind uint8, data []byte) common.Hash {
+	b, err := packArguments("uint8,bytes", kind, data)
+	if err != nil {
+		panic(err) // constant types and arguments of them
+	}
+	return crypto.Keccak256Hash(b)
+}
+
+// ProposedContent is the ProposalContent of what a call such as ParameterCall proposes.
+func ProposedContent(call []byte) (common.Hash, error) {
+	const selector = 4
+	parsed, err := MembersMetaData.ParseABI()
+	if err != nil {
+		return common.Hash{}, err
+	}
+	m := parsed.Methods["propose"]
+	if len(call) < selector || !bytes.Equal(call[:selector], m.ID) {
+		return common.Hash{}, fmt.Errorf("the call is none of Members.propose")
+	}
+	args, err := m.Inputs.Unpack(call[selector:])
+	if err != nil {
+		return common.Hash{}, fmt.Errorf("arguments of Members.propose: %w", err)
+	}
+	return ProposalContent(args[0].(uint8), args[1].([]byte)), nil
+}
+
+// ApproveCall approves the proposal of a number if its content is this one; see ProposalContent.
+func ApproveCall(id uint64, content common.Hash) []byte {
+	return NewMembers().PackApprove(new(big.Int).SetUint64(id), content)
+}

@@ -168,6 +168,7 @@ type upgradeWire struct {
 	Name, Fork string
 	Parameters []pair[string, string]
 	Code       []pair[common.Address, []byte]
+	Withdrawn  *common.Hash `rlp:"optional"`
 }
 
 func (u *Upgrade) wire() upgradeWire {
@@ -180,6 +181,9 @@ func (u *Upgrade) wire() upgradeWire {
 		w.Code = append(w.Code, pair[common.Address, []byte]{k, v})
 	}
 	slices.SortFunc(w.Code, func(a, b pair[common.Address, []byte]) int { return a.Key.Cmp(b.Key) })
+	if u.Withdrawn != (common.Hash{}) {
+		w.Withdrawn = &u.Withdrawn
+	}
 	return w
 }
 
@@ -193,7 +197,8 @@ func digest(v any) common.Hash {
 }
 
 // Digest is what producers vote for: keccak256 of RLP [height, name, fork, [[parameter, value] ...],
-// [[address, code] ...]], the inner lists sorted, values as the file writes them.
+// [[address, code] ...]], the inner lists sorted, values as the file writes them. Entries that are Withdrawn have the
+// digest that was voted for behind these, and nobody votes for them.
 func (u *Upgrade) Digest() common.Hash { return digest(u.wire()) }
 
 // UpgradesDigest is keccak256 of the RLP list of the upgrades, each encoded as in Upgrade.Digest.

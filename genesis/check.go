@@ -205,12 +205,19 @@ func checkUpgrades(o *Options) error {
 		return bad("upgrades", "%d upgrades, %d are allowed", len(o.Upgrades), MaxUpgrades)
 	}
 	names, last := make(map[string]bool), uint64(0)
+	withdrawn := make(map[upgradeID]bool)
 	for i := range o.Upgrades {
 		u, key := &o.Upgrades[i], fmt.Sprintf("upgrades[%d]", i)
 		if u.Height == 0 || (i > 0 && u.Height < last) {
 			return bad(key+".height", "upgrades stand in the order of their heights, the first above 0")
 		}
 		last = u.Height
+		if u.Withdrawn != (common.Hash{}) {
+			if err := checkWithdrawn(key, u, withdrawn); err != nil {
+				return err
+			}
+			continue
+		}
 		if u.Name == "" || len(u.Name) > MaxUpgradeName || names[u.Name] {
 			return bad(key+".name", "%q must be a name of 1 to %d bytes that no other upgrade has", u.Name, MaxUpgradeName)
 		}
@@ -230,6 +237,27 @@ func checkUpgrades(o *Options) error {
 			return err
 		}
 	}
+	return nil
+}
+
+type upgradeID struct {
+	height uint64
+	name   string
+	digest common.Hash
+}
+
+// checkWithdrawn: the name may be that of a description, for what was withdrawn may be an attempt at the same upgrade.
+func checkWithdrawn(key string, u *Upgrade, seen map[upgradeID]bool) error {
+	id := upgradeID{u.Height, u.Name, u.Withdrawn}
+	switch {
+	case u.Name == "" || len(u.Name) > MaxUpgradeName:
+		return bad(key+".name", "%q must be the name that was voted for, of 1 to %d bytes", u.Name, MaxUpgradeName)
+	case u.Fork != "" || len(u.Parameters) > 0 || len(u.Code) > 0:
+		return bad(key+".withdrawn", "an upgrade that is withdrawn has height and name and nothing else")
+	case seen[id]:
+		return bad(key+".withdrawn", "the same withdrawal stands in the list twice")
+	}
+	seen[id] = true
 	return nil
 }
 

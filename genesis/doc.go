@@ -16,7 +16,8 @@
 //
 // in the order of the file, with fork = "osaka". Accounts of alloc and the system contracts are covered by stateRoot,
 // the root of Alloc. Upgrades are covered by UpgradesDigest, which handshakes carry beside the identity; they describe what
-// producers may vote for (Upgrade.Digest) and have no effect by themselves. Votable, ParseParameter, EncodeParameter and
+// producers may vote for (Upgrade.Digest) and have no effect by themselves, or say which voted digest the operators take
+// as withdrawn (Upgrade.Withdrawn). Votable, ParseParameter, EncodeParameter and
 // DecodeParameter are the rules of parameters that may change, for files, proposals and execution alike.
 //
 // A *Genesis is made by Load, Parse or New, checked as a whole, and never changes: all methods are safe for concurrent

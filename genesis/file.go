@@ -168,6 +168,13 @@ func (o *Options) readUpgrades(key string, raw json.RawMessage) error {
 			{"height", number(&u.Height), "the first block that follows the new rules"},
 			{"name", str(&u.Name), "a name that no other upgrade has"},
 			{"fork", str(&u.Fork), ""},
+			{"withdrawn", func(key string, raw json.RawMessage) error {
+				err := fixed(u.Withdrawn[:])(key, raw)
+				if err == nil && u.Withdrawn == (common.Hash{}) {
+					return bad(key, "the digest that was voted for belongs here, and it is not zero")
+				}
+				return err
+			}, ""},
 			{"parameters", func(key string, raw json.RawMessage) error {
 				u.Parameters = make(map[string]string)
 				return members(key, raw, func(name string, v json.RawMessage) error {
@@ -242,6 +249,7 @@ type upgradeJSON struct {
 	Fork       string                           `json:"fork,omitempty"`
 	Parameters map[string]string                `json:"parameters,omitempty"`
 	Code       map[common.Address]hexutil.Bytes `json:"code,omitempty"`
+	Withdrawn  *common.Hash                     `json:"withdrawn,omitempty"`
 }
 
 type fileJSON struct {
@@ -318,7 +326,7 @@ func (g *Genesis) MarshalJSON() ([]byte, error) {
 		}
 	}
 	for _, u := range o.Upgrades {
-		f.Upgrades = append(f.Upgrades, upgradeJSON(u))
+		f.Upgrades = append(f.Upgrades, upgradeJSON{u.Height, u.Name, u.Fork, u.Parameters, u.Code, u.wire().Withdrawn})
 	}
 	b, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {

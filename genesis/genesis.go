@@ -86,6 +86,10 @@ type Upgrade struct {
 	Fork       string                           // EVM fork, empty: unchanged
 	Parameters map[string]string                // of those that Votable names, as EncodeParameter reads them
 	Code       map[common.Address]hexutil.Bytes // of system contracts
+	// Withdrawn makes the entry no description: the producers voted for this digest under Height and Name, and the node
+	// takes that vote as withdrawn. Operators of a quorum agree on it outside the chain, for a digest that nobody can
+	// describe: without it the chain ends there. Fork, Parameters and Code are empty then.
+	Withdrawn common.Hash
 }
 
 // Genesis is a checked genesis file. It never changes after it was made.
@@ -229,5 +233,6 @@ func (g *Genesis) Members() []Member { return append([]Member(nil), g.o.Members.
 // Admin is the account that decides alone in Members; zero if there is none.
 func (g *Genesis) Admin() common.Address { return g.o.Admin }
 
-// Upgrades are the upgrades that the file describes, lowest height first.
+// Upgrades are the entries of the file, lowest height first: upgrades that it describes, and those that it says are
+// Withdrawn.
 func (g *Genesis) Upgrades() []Upgrade { return append([]Upgrade(nil), g.o.Upgrades...) }

@@ -38,8 +38,8 @@ const (
 	exampleFile = "testdata/genesis.json"
 	// exampleHash is block 0's hash of the example; it changes only if the meaning of genesis files or a system
 	// contract changes, and then every chain started before is another chain.
-	exampleHash     = "0xef259914c26c748e00cf20e488a909b6b68a58ceeeedd47b575e2cf0ee68ef54"
-	exampleUpgrades = "0x00a8b67910b9b0b55eae1de9d7077a87a0106c52bd74a8b336c5d26b5d06c8bb"
+	exampleHash     = "0xb8b5cc5612aa748568bf3c8a0fd90906169c4bda73877903a4680f6515b37ce3"
+	exampleUpgrades = "0xb4019dff1289298f98b6a4993a915a057afc6568e8e207ee16b8b47c54637d46"
 )
 
 func seed(n int) []byte {
@@ -79,7 +79,7 @@ func example(t testing.TB) Options {
 		Upgrades: []Upgrade{{
 			Height: 100_000, Name: "wider-blocks", Parameters: map[string]string{"gas_limit": "600000000", "max_block_bytes": "8388608"},
 			Code: map[common.Address]hexutil.Bytes{MembersAddress: {0x60, 0x00}},
-		}},
+		}, {Height: 200_000, Name: "lost", Withdrawn: common.HexToHash("0x1057")}},
 	}
 	for i := range 4 {
 		o.Producers = append(o.Producers, testProducer(t, chainID, i))
@@ -211,6 +211,7 @@ func TestUpgradesDigest(t *testing.T) {
 		{{Height: 5, Name: "a", Parameters: map[string]string{"gas_limit": "6000000"}}},
 		{{Height: 5, Name: "a", Parameters: map[string]string{"gas_limit": "7000000"}}},
 		{{Height: 5, Name: "a", Code: map[common.Address]hexutil.Bytes{MembersAddress: {1}}}},
+		{{Height: 5, Name: "a", Withdrawn: common.Hash{1}}}, {{Height: 5, Name: "a", Withdrawn: common.Hash{2}}}, {a, {Height: 5, Name: "a", Withdrawn: a.Digest()}},
 	} {
 		d := digest(u...)
 		require.False(t, seen[d], "%d", i)

@@ -39,6 +39,7 @@ func TestMistakes(t *testing.T) {
 	}
 	key0, key1 := testProducer(t, 31337, 0), testProducer(t, 31337, 1)
 	hexOf := hexutil.Encode
+	lost := "0x" + strings.Repeat("0", 60) + "1057"
 	for want, file := range map[string]string{
 		`turnslots: unknown key; did you mean "turn_slots"?`:        replace(`"turn_slots"`, `"turnslots"`),
 		`colour: unknown key; the keys here are chain_id`:           replace(`"turn_slots"`, `"colour"`),
@@ -99,6 +100,11 @@ func TestMistakes(t *testing.T) {
 		`gas_limit: 1 lies outside 5000000 to 1099511627776`:        replace(`"gas_limit": "600000000"`, `"gas_limit": "1"`),
 		`upgrades[0].fork: this version knows "osaka" alone`:        replace(`"name": "wider-blocks"`, `"name": "wider-blocks", "fork": "amsterdam"`),
 		`upgrades[0].name: "" must be a name of 1 to 64 bytes`:      replace(`"wider-blocks"`, `""`),
+		`upgrades[1].withdrawn: "0x1057"`:                           replace(lost, "0x1057"),
+		`upgrades[1].withdrawn: the digest that was voted for`:      replace(lost, "0x"+strings.Repeat("0", 64)),
+		`upgrades[1].withdrawn: an upgrade that is withdrawn has`:   replace(`"name": "lost"`, `"name": "lost", "fork": "osaka"`),
+		`upgrades[1].name: "" must be the name that was voted for`:  replace(`"name": "lost"`, `"name": ""`),
+		`upgrades[2].withdrawn: the same withdrawal`:                replace(`"height": 200000`, `"height": 200000, "name": "lost", "withdrawn": "`+lost+`"}, {"height": 200000`),
 		`no system contract lives there`:                            replace(`"0x0000000000000000000000000000000000000b02": "0x6000"`, `"0x0000000000000000000000000000000000000b03": "0x6000"`),
 		`0x0000000000000000000000000000000000000B02: code has 1 to`: replace(`"0x0000000000000000000000000000000000000b02": "0x6000"`, `"0x0000000000000000000000000000000000000b02": "0xef"`),
 		`fees.base_fee: 1000000000000001 lies outside`:              replace(`"base_fee": "0"`, `"base_fee": "1000000000000001"`),

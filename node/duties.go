@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -21,12 +22,8 @@ import (
 const (
 	// maxFaults is how much evidence may wait for the goroutine of duties.
 	maxFaults = 16
-	// offerBlocks is when a transaction of ours that is in no block yet is told to the peers again.
-	offerBlocks = 5
 	// retryBlocks is how long a duty rests whose transaction was refused, unless it knows better.
 	retryBlocks = 20
-	// gasSlack is added to what a transaction needed on the state at hand: it may meet another one.
-	gasSlack = 100_000
 )
 
 // dutyChain is what duties need of the chain.
@@ -47,6 +44,7 @@ type dutyPool interface {
 	Add(txs []*types.Transaction, local bool) []error
 	Has(tx common.Hash) bool
 	Nonce(a common.Address) uint64
+	ContentFrom(a common.Address) (pending, queued []*types.Transaction)
 }
 
 type dutyConsensus interface {
@@ -63,13 +61,13 @@ type dutyDeps struct {
 	cfg       config.Duties
 	self      common.Address
 	params    block.Parameters
-	domain    block.Domain
 	chain     dutyChain
 	pool      dutyPool
 	consensus dutyConsensus
 	signer    txSigner // nil: it cannot sign transactions
 	synced    func() bool
 	offer     func(types.Transactions) // tells peers
+	bump      uint64                   // percent by which the pool wants fees raised
 	file      string                   // of evidence that waits
 	log       *zap.Logger
 	reg       prometheus.Registerer
@@ -83,31 +81,18 @@ type duties struct {
 	found chan *fault
 
 	docket *docket
+	ahead  obstacle
 	head   common.Hash // decided for last
 	report *flight
 	rest   uint64 // no report before this height
 	unjail *flight
-	jail   uint64 // the jail (its end) that unjail was sent for
-	known  bool   // before holds the standing at an earlier head
-	before contracts.Candidate
-	freed  bool // the log said that the jail is over
+	jail   uint64 // the jail (its end) that the contract does not let us out of
+
+	unjailRest uint64
+	known      bool // before holds the standing at an earlier head
+	before     contracts.Candidate
+	freed      bool // the log said that the jail is over
 }
-
-// flight is a transaction of ours that is in no block yet.
-type flight struct {
-	tx    *types.Transaction
-	since uint64 // height at which the peers heard of it last
-}
-
-type landing uint8
-
-const (
-	flying landing = iota
-	landed         // in a block, with success
-	failed         // in a block, reverted
-	lost           // neither in a block nor in the pool
-	outbid         // in the pool, and the base fee has risen above what it pays
-)
 
 func newDuties(deps dutyDeps) (*duties, error) {
 	m, err := newDutyMetrics(deps.reg)
@@ -141,7 +126,21 @@ func (d *duties) accuse(e dpos.Evidence, sealed func(common.Hash) *block.SealedH
 	select {
 	case d.found <- f:
 	default:
-		d.m.evidence.WithLabelValues("dropped").Inc()
+		d.full(e.Guilty, e.Slot)
+	}
+}
+
+// full tells of evidence that nobody submits: there is no room.
+func (d *duties) full(guilty common.Address, slot uint64) {
+	d.m.evidence.WithLabelValues("dropped").Inc()
+	d.log.Warn("evidence is not submitted: too much waits already", zap.Stringer("producer", guilty), zap.Uint64("slot", slot))
+}
+
+// finish keeps what consensus found at the end: it tells of a fault once. It is called after run, when nobody accuses
+// any more.
+func (d *duties) finish() {
+	for len(d.found) > 0 {
+		d.take(<-d.found)
 	}
 }
 
@@ -213,82 +212,42 @@ func (d *duties) standBy(ctx context.Context, h *types.Header, s *standing) {
 	if s.height < d.rest {
 		return
 	}
-	var full bool
-	if d.report, full = d.send(ctx, h, "report of a standby", contracts.ReportStandbyCall(), d.report); full {
-		d.rest = s.height + retryBlocks
-	} else if d.report == nil {
+	f, err := d.call(ctx, h, "report of a standby", contracts.ReportStandbyCall(), d.report)
+	switch {
+	case err == nil:
+		d.report = f
+	case errors.As(err, new(refusal)) || d.report == nil && errors.Is(err, txpool.ErrInsufficient): // said once an epoch
 		d.rest = (s.epoch() + 1) * s.epochBlocks
+	default:
+		d.rest = s.height + retryBlocks
 	}
 }
 
-// leaveJail sends the account's way out, once for each time in jail.
+// leaveJail sends the account's way out. What the contract refuses is sent once for each time in jail.
 func (d *duties) leaveJail(ctx context.Context, h *types.Header, s *standing) {
 	if !d.cfg.Unjail || !s.unjailDue() {
-		d.unjail = nil
+		d.unjail, d.unjailRest = nil, 0
 		return
 	}
-	switch {
-	case d.unjail != nil:
+	if d.unjail != nil {
 		switch d.follow(d.unjail, h) {
 		case lost:
-			d.unjail, d.jail = nil, 0
+			d.unjail = nil
 		case outbid:
-			d.unjail, _ = d.send(ctx, h, "way out of jail", contracts.UnjailCall(), d.unjail)
+		default:
+			return
 		}
-	case d.jail != s.me.JailedUntil:
-		d.jail = s.me.JailedUntil
-		d.unjail, _ = d.send(ctx, h, "way out of jail", contracts.UnjailCall(), nil)
 	}
-}
-
-// follow says where a transaction of ours is, and tells the peers again of one that waits for long.
-func (d *duties) follow(f *flight, h *types.Header) landing {
-	included, ok := d.chain.Outcome(f.tx.Hash())
+	if d.jail == s.me.JailedUntil || s.height < d.unjailRest {
+		return
+	}
+	f, err := d.call(ctx, h, "way out of jail", contracts.UnjailCall(), d.unjail)
 	switch {
-	case included && ok:
-		return landed
-	case included:
-		return failed
-	case !d.pool.Has(f.tx.Hash()):
-		return lost
-	case d.chain.BaseFee(h).Cmp(f.tx.GasFeeCap()) > 0:
-		return outbid
+	case err == nil:
+		d.unjail = f
+	case errors.As(err, new(refusal)):
+		d.jail = s.me.JailedUntil
+	default:
+		d.unjailRest = s.height + retryBlocks
 	}
-	if height := h.Number.Uint64(); height >= f.since+offerBlocks {
-		f.since = height
-		d.offer(types.Transactions{f.tx})
-	}
-	return flying
-}
-
-// send tries a call on the state at hand, then signs it and puts it into the own pool, in place of one that pays too
-// little now, if any. It returns nil if nothing was sent, which the log explains; full says that the pool may take it
-// later.
-func (d *duties) send(ctx context.Context, h *types.Header, what string, data []byte, old *flight) (f *flight, full bool) {
-	gas, refusal, err := d.chain.Try(ctx, h, d.self, data)
-	if err != nil || refusal != "" {
-		d.refused(what, refusal, err)
-		return nil, false
-	}
-	to := contracts.ProducersAddress
-	x := &types.DynamicFeeTx{
-		ChainID: new(big.Int).SetUint64(d.params.ChainID), GasTipCap: new(big.Int), GasFeeCap: new(big.Int).Lsh(d.chain.BaseFee(h), 1),
-		Gas: gas + gasSlack, To: &to, Data: data, // twice the fee: a market's may rise
-	}
-	if old != nil {
-		x.Nonce, x.GasTipCap = old.tx.Nonce(), new(big.Int).Add(old.tx.GasTipCap(), common.Big1) // pools want both raised
-	} else {
-		x.Nonce = d.pool.Nonce(d.self)
-	}
-	tx, err := d.signer.SignTx(x, d.params.ChainID)
-	if err == nil {
-		err = d.pool.Add([]*types.Transaction{tx}, true)[0]
-	}
-	if err != nil {
-		d.refused(what, "", err)
-		return nil, txpool.Overloaded(err)
-	}
-	d.m.sent.WithLabelValues("sent").Inc()
-	d.log.Info("sent for the producer's account: "+what, zap.Stringer("account", d.self), zap.Stringer("transaction", tx.Hash()))
-	return &flight{tx: tx, since: h.Number.Uint64()}, false
 }

@@ -7,11 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"go.uber.org/zap"
-
-	"github.com/bornode/bornode/block"
 )
 
 // DutiesFile holds evidence that waits, in the node's folder.
@@ -22,7 +19,7 @@ func (d *duties) take(f *fault) {
 	if d.docket.has(uint8(f.Kind), f.Guilty) {
 		return
 	}
-	calls, err := f.calls(d.domain, d.keysOf(f.Guilty))
+	calls, err := f.calls()
 	if err != nil {
 		d.m.evidence.WithLabelValues("dropped").Inc()
 		d.log.Warn("evidence is not submitted", zap.Stringer("producer", f.Guilty), zap.Uint64("slot", f.Slot), zap.Error(err))
@@ -30,25 +27,12 @@ func (d *duties) take(f *fault) {
 	}
 	p := &proof{Kind: uint8(f.Kind), Guilty: f.Guilty, Slot: f.Slot, Calls: calls, since: d.chain.CurrentHeader().Number.Uint64()}
 	if !d.docket.add(p) {
-		d.m.evidence.WithLabelValues("dropped").Inc()
+		d.full(f.Guilty, f.Slot)
 		return
 	}
 	d.m.evidence.WithLabelValues("found").Inc()
 	d.m.waiting.Set(float64(len(d.docket.proofs)))
 	d.save()
-}
-
-// keysOf are the vote keys of an account: the one that its seat has, and the one it registered last.
-func (d *duties) keysOf(a common.Address) (keys []block.BLSKey) {
-	if s, err := d.consensus.Schedule(); err == nil {
-		if i := s.Index(a); i >= 0 {
-			keys = append(keys, s[i].Key)
-		}
-	}
-	if _, key, err := d.chain.Candidate(d.chain.CurrentHeader(), a); err == nil && len(key) == len(block.BLSKey{}) {
-		keys = append(keys, block.BLSKey(key))
-	}
-	return keys
 }
 
 // prosecute submits what is our turn to submit.
@@ -92,46 +76,71 @@ func (d *duties) convicted(p *proof) {
 
 // submit sends the next transaction of a proof, once the one before is in a block.
 func (d *duties) submit(ctx context.Context, h *types.Header, p *proof) {
-	height, last := h.Number.Uint64(), len(p.Calls)-1
-	var old *flight
 	if p.flight != nil {
 		switch d.follow(p.flight, h) {
 		case flying:
 			return
 		case landed:
-			if p.next == last { // the state at hand is older than the block with it
+			if p.next == len(p.Calls)-1 { // the state at hand is older than the block with it
 				return
 			}
-			p.next++
-		case failed:
-			d.drop(p, "the contract refused it in a block: "+p.flight.tx.Hash().Hex())
-			return
+			p.next, p.flight = p.next+1, nil
+		case failed: // run on another state than it was tried on
+			p.flight = nil
+			if !d.again(p, "its transactions fail too often") {
+				return
+			}
 		case lost:
-			if p.tries++; p.tries >= maxProofTries {
-				d.drop(p, "its transactions got lost too often")
+			p.flight = nil
+			if !d.again(p, "its transactions got lost too often") {
 				return
 			}
-		case outbid:
-			old = p.flight
 		}
-		p.flight = nil
 	}
+	height := h.Number.Uint64()
 	if height < p.rest {
 		return
 	}
-	if p.next < last {
-		if _, refusal, err := d.chain.Try(ctx, h, d.self, p.Calls[last]); err == nil && refusal == "" {
-			p.next = last // others proved the path before us
+	gas, err := d.tryProof(ctx, h, p)
+	switch {
+	case errors.As(err, new(refusal)):
+		// What others made the contract remember of a path, or a change of branch, may stand in the way of a proof in parts.
+		if len(p.Calls) == 1 {
+			d.drop(p, err.Error())
+		} else if d.again(p, err.Error()) {
+			p.next, p.rest = 0, height+retryBlocks
+		}
+	case err != nil:
+		d.refused("evidence", err)
+		p.rest = height + retryBlocks
+	default:
+		if f, err := d.send(h, "evidence", p.Calls[p.next], gas, p.flight); err == nil {
+			p.flight = f
+		} else {
+			p.rest = height + retryBlocks
 		}
 	}
-	_, refusal, err := d.chain.Try(ctx, h, d.self, p.Calls[p.next])
-	if err == nil && refusal != "" {
-		d.drop(p, refusal)
-		return
+}
+
+// again counts a try that came to nothing. The last one ends the proof: false.
+func (d *duties) again(p *proof, why string) bool {
+	if p.tries++; p.tries < maxProofTries {
+		return true
 	}
-	if p.flight, _ = d.send(ctx, h, "evidence", p.Calls[p.next], old); p.flight == nil {
-		p.rest = height + retryBlocks
+	d.drop(p, why)
+	return false
+}
+
+// tryProof is the gas of a proof's next call. Calls that only prepare are left out once the last one succeeds without:
+// others sent theirs before us.
+func (d *duties) tryProof(ctx context.Context, h *types.Header, p *proof) (gas uint64, err error) {
+	if last := len(p.Calls) - 1; p.next < last {
+		if gas, err = d.try(ctx, h, p.Calls[last]); err == nil {
+			p.next = last
+			return gas, nil
+		}
 	}
+	return d.try(ctx, h, p.Calls[p.next])
 }
 
 // drop gives a proof up.

@@ -20,7 +20,7 @@ import (
 const (
 	maxProofs     = 32
 	maxProofBytes = 8 << 20 // call data of all of them together
-	maxProofTries = 5       // transactions that got lost before one is given up
+	maxProofTries = 5       // that come to nothing before one is given up
 	// rankBlocks is how long a producer waits for each one that ranks before it in submitting evidence.
 	rankBlocks = 8
 )
@@ -98,9 +98,8 @@ func gather(e dpos.Evidence, sealed func(common.Hash) *block.SealedHeader) (*fau
 	return f, nil
 }
 
-// calls encodes a fault for the contract. keys are those that the guilty may have voted with: the one its votes verify
-// under is taken.
-func (f *fault) calls(domain block.Domain, keys []block.BLSKey) ([][]byte, error) {
+// calls encodes a fault for the contract.
+func (f *fault) calls() ([][]byte, error) {
 	if f.Kind == dpos.DoubleSeal {
 		if len(f.blocks) != 2 {
 			return nil, fmt.Errorf("evidence of two seals with %d blocks", len(f.blocks))
@@ -108,19 +107,7 @@ func (f *fault) calls(domain block.Domain, keys []block.BLSKey) ([][]byte, error
 		data, err := contracts.SealEvidenceCall(f.blocks[0], f.blocks[1])
 		return [][]byte{data}, err
 	}
-	at := slices.IndexFunc(keys, func(k block.BLSKey) bool {
-		for i := range f.Votes {
-			d := domain.VoteDigest(f.Votes[i].Link)
-			if !bls.Verify(k, d[:], f.Votes[i].Signature) {
-				return false
-			}
-		}
-		return true
-	})
-	if at < 0 {
-		return nil, fmt.Errorf("the votes of %s verify under none of its keys", f.Guilty)
-	}
-	key, err := bls.UncompressG1(keys[at])
+	key, err := bls.UncompressG1(f.Key)
 	if err != nil {
 		return nil, err
 	}

@@ -88,12 +88,13 @@ func (d *duties) tell(s *standing) {
 }
 
 // refused says why a transaction was not sent.
-func (d *duties) refused(what, refusal string, err error) {
+func (d *duties) refused(what string, err error) {
 	d.m.sent.WithLabelValues("refused").Inc()
 	log := d.log.With(zap.String("what", what), zap.Stringer("account", d.self))
+	var no refusal
 	switch {
-	case refusal != "":
-		log.Warn("not sent: the contract would refuse it", zap.String("reason", refusal))
+	case errors.As(err, &no):
+		log.Warn("not sent: the contract would refuse it", zap.String("reason", string(no)))
 	case errors.Is(err, txpool.ErrInsufficient):
 		log.Warn("not sent: the producer's account cannot pay for it; send it money", zap.Error(err))
 	default:

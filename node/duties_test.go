@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/event"
+	"github.com/ethereum/go-ethereum/params"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -24,6 +26,7 @@ import (
 	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/bls"
 	"github.com/bornode/bornode/txpool"
 )
 
@@ -35,6 +38,7 @@ type stage struct {
 	t      *testing.T
 	d      *duties
 	logs   *observer.ObservedLogs
+	stop   func() // ends the goroutine of duties
 	feed   event.FeedOf[chain.HeadEvent]
 	height uint64
 	final  uint64
@@ -42,12 +46,15 @@ type stage struct {
 	seats  block.Schedule
 	elects bool
 	synced bool
+	idle   bool // blocks are empty
 
 	refuse  func(data []byte) string
+	tries   int // to estimate gas
 	poolErr error
 	fee     int64                    // base fee
 	lossy   bool                     // the pool forgets what it takes
-	pool    []*types.Transaction     // waiting
+	pool    []*types.Transaction     // waiting, in order of nonces
+	queued  []*types.Transaction     // for a missing nonce
 	blocks  map[common.Hash]bool     // included, and with what outcome
 	offered map[common.Hash]int      // to peers, beside the pool's own gossip
 	include func(*types.Transaction) // what a block does with a transaction; nil: none is included
@@ -55,7 +62,11 @@ type stage struct {
 }
 
 func (s *stage) CurrentHeader() *types.Header {
-	return &types.Header{Number: new(big.Int).SetUint64(s.height), Time: s.height}
+	h := &types.Header{Number: new(big.Int).SetUint64(s.height), Time: s.height}
+	if s.idle {
+		h.TxHash = types.EmptyTxsHash
+	}
+	return h
 }
 func (s *stage) FinalHeader() *types.Header {
 	return &types.Header{Number: new(big.Int).SetUint64(s.final), Extra: []byte("final")}
@@ -74,6 +85,7 @@ func (s *stage) Candidate(h *types.Header, a common.Address) (contracts.Candidat
 	return c, nil, nil
 }
 func (s *stage) Try(_ context.Context, _ *types.Header, _ common.Address, data []byte) (uint64, string, error) {
+	s.tries++
 	if s.refuse != nil {
 		return 50_000, s.refuse(data), nil
 	}
@@ -87,18 +99,37 @@ func (s *stage) BaseFee(*types.Header) *big.Int    { return big.NewInt(s.fee) }
 func (s *stage) Schedule() (block.Schedule, error) { return s.seats, nil }
 func (s *stage) Elects() (bool, error)             { return s.elects, nil }
 func (s *stage) Nonce(common.Address) uint64       { return uint64(len(s.sent)) }
+func (s *stage) ContentFrom(common.Address) (pending, queued []*types.Transaction) {
+	return s.pool, s.queued
+}
 func (s *stage) Has(h common.Hash) bool {
-	return slices.ContainsFunc(s.pool, func(tx *types.Transaction) bool { return tx.Hash() == h })
+	return slices.ContainsFunc(slices.Concat(s.pool, s.queued), func(tx *types.Transaction) bool { return tx.Hash() == h })
 }
 func (s *stage) Add(txs []*types.Transaction, _ bool) []error {
 	if s.poolErr != nil {
 		return []error{s.poolErr}
+	}
+	for i, old := range s.pool {
+		if old.Nonce() != txs[0].Nonce() {
+			continue
+		}
+		if !dearer(txs[0].GasTipCap(), old.GasTipCap()) || !dearer(txs[0].GasFeeCap(), old.GasFeeCap()) {
+			return []error{txpool.ErrUnderpriced}
+		}
+		s.pool = slices.Delete(s.pool, i, i+1)
+		break
 	}
 	s.sent = append(s.sent, txs...)
 	if !s.lossy {
 		s.pool = append(s.pool, txs...)
 	}
 	return []error{nil}
+}
+
+// dearer is what the pool wants of a replacement: a tenth more.
+func dearer(fee, old *big.Int) bool {
+	x := new(big.Int).Mul(old, big.NewInt(11))
+	return fee.Cmp(old) > 0 && new(big.Int).Mul(fee, big.NewInt(10)).Cmp(x) >= 0
 }
 
 // block makes the next block, with all that waits in the pool, and lets duties see it.
@@ -153,7 +184,7 @@ func newStage(t *testing.T, change func(*stage, *dutyDeps)) *stage {
 				s.offered[tx.Hash()]++
 			}
 		},
-		file: filepath.Join(t.TempDir(), DutiesFile), log: zap.New(core),
+		bump: 10, file: filepath.Join(t.TempDir(), DutiesFile), log: zap.New(core),
 	}
 	s.people[deps.self] = fit()
 	if change != nil {
@@ -164,7 +195,8 @@ func newStage(t *testing.T, change func(*stage, *dutyDeps)) *stage {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.d.run(ctx) }()
-	t.Cleanup(func() { stop(); <-ended })
+	s.stop = func() { stop(); <-ended }
+	t.Cleanup(s.stop)
 	synctest.Wait()
 	return s
 }
@@ -232,8 +264,119 @@ func TestFeesThatRise(t *testing.T) {
 		s.blocksN(2)
 		require.Len(t, s.sent, 2)
 		require.Equal(t, s.sent[0].Nonce(), s.sent[1].Nonce())
-		require.Equal(t, big.NewInt(30), s.sent[1].GasFeeCap())
-		require.Positive(t, s.sent[1].GasTipCap().Cmp(s.sent[0].GasTipCap()))
+		require.Equal(t, big.NewInt(30+minTip), s.sent[1].GasFeeCap())
+		require.Equal(t, big.NewInt(minTip), s.sent[1].GasTipCap())
+	})
+}
+
+// Who fills the blocks with transactions that pay a tip does not keep ours out for pennies, nor makes us pay any price.
+func TestTipsThatRise(t *testing.T) {
+	for _, fee := range []int64{0, 7, 50 * params.GWei} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, func(s *stage, d *dutyDeps) { s.fee, d.params.EpochBlocks = fee, 1<<20 })
+			s.idle = true
+			s.blocksN(3 * patienceBlocks)
+			require.Len(t, s.sent, 1, "no fee is too low for an empty block")
+			s.idle = false
+			s.block()
+			require.Len(t, s.sent, 2)
+			require.Equal(t, big.NewInt(minTip), s.sent[1].GasTipCap())
+			s.blocksN(20 * patienceBlocks)
+			last := s.sent[len(s.sent)-1]
+			require.GreaterOrEqual(t, last.GasTipCapIntCmp(big.NewInt(maxTip)), 0)
+			require.Negative(t, last.GasTipCapIntCmp(big.NewInt(2*maxTip)))
+			require.Len(t, s.pool, 1, "each in place of the one before")
+			require.Empty(t, s.logs.FilterMessage("not sent").All())
+		})
+	}
+}
+
+// A transaction of the operator that no block takes is before ours: it is theirs to replace, and told once.
+func TestBehindAnotherTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, func(s *stage, d *dutyDeps) {
+			d.params.EpochBlocks = 1 << 20
+			s.pool = []*types.Transaction{types.NewTx(&types.DynamicFeeTx{Nonce: 1000, GasFeeCap: big.NewInt(1), GasTipCap: new(big.Int)})}
+		})
+		s.blocksN(2 * patienceBlocks)
+		require.Empty(t, s.logs.FilterMessageSnippet("waits behind another transaction").All(), "others may pass in time")
+		s.blocksN(2 * patienceBlocks)
+		require.Len(t, s.sent, 1, "a tip does not help")
+		told := s.logs.FilterMessageSnippet("waits behind another transaction").All()
+		require.Len(t, told, 1)
+		require.EqualValues(t, 1000, told[0].ContextMap()["nonce"])
+		s.pool = s.pool[1:]
+		s.block()
+		require.Len(t, s.sent, 2)
+	})
+	synctest.Test(t, func(t *testing.T) { // what was before ours is gone, in no block
+		s := newStage(t, func(_ *stage, d *dutyDeps) { d.params.EpochBlocks = 1 << 20 })
+		s.block()
+		s.pool, s.queued = nil, s.pool
+		s.blocksN(patienceBlocks)
+		require.Len(t, s.sent, 2, "one that takes the missing nonce")
+	})
+}
+
+// What the pool refuses in place of a transaction that waits is tried again; the one that waits is not forgotten.
+func TestReplacementsThatFail(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) *stage{
+		"report": func(t *testing.T) *stage { return newStage(t, nil) },
+		"way out of jail": func(t *testing.T) *stage {
+			s := newStage(t, func(_ *stage, d *dutyDeps) { d.cfg.Unjail = true })
+			s.me(func(c *contracts.Candidate) { c.JailedUntil = 1 })
+			return s
+		},
+		"evidence": func(t *testing.T) *stage {
+			s := newStage(t, func(s *stage, d *dutyDeps) { s.elects, s.seats[0].Account = false, d.self })
+			require.True(t, s.d.docket.add(&proof{Kind: 1, Guilty: common.Address{2}, Slot: 8, Calls: [][]byte{{1}}}))
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := start(t)
+				s.block()
+				require.Len(t, s.sent, 1)
+				s.fee, s.poolErr = 100, txpool.ErrInsufficient
+				s.blocksN(3)
+				require.Equal(t, 1, s.logs.FilterMessageSnippet("send it money").Len())
+				s.poolErr = nil
+				s.blocksN(retryBlocks)
+				require.Len(t, s.sent, 2)
+				require.Equal(t, s.sent[0].Nonce(), s.sent[1].Nonce(), "in its place")
+			})
+		})
+	}
+}
+
+// What the pool's journal kept over a restart is not sent twice.
+func TestTransactionsOfTheLastRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, nil)
+		s.block()
+		require.Len(t, s.sent, 1)
+		again := newStage(t, func(n *stage, d *dutyDeps) {
+			d.self, d.signer = s.d.self, s.d.signer
+			n.people, n.pool, n.height = s.people, s.pool, s.height
+		})
+		again.blocksN(3)
+		require.Empty(t, again.sent)
+		again.blocksN(patienceBlocks)
+		require.Len(t, again.sent, 1, "the duty follows it")
+		require.Equal(t, s.sent[0].Nonce(), again.sent[0].Nonce())
+	})
+	synctest.Test(t, func(t *testing.T) { // one that is in a block already, which the pool has not seen yet, does not count
+		s := newStage(t, nil)
+		s.block()
+		again := newStage(t, func(n *stage, d *dutyDeps) {
+			d.self, d.signer = s.d.self, s.d.signer
+			n.people, n.pool, n.height = s.people, s.pool, s.height
+			n.blocks[s.pool[0].Hash()] = false
+			n.sent = s.sent // its nonce
+		})
+		again.block()
+		require.Len(t, again.sent, 2)
 	})
 }
 
@@ -274,7 +417,7 @@ func TestNoReportWithoutUse(t *testing.T) {
 		require.Equal(t, 1, s.logs.FilterMessageSnippet("send it money").Len())
 		s.poolErr = nil
 		s.to(2*testEpoch - 1)
-		require.Len(t, s.sent, 1)
+		require.Len(t, s.pool, 1)
 	})
 }
 
@@ -290,6 +433,28 @@ func twins(t *testing.T, guilty common.Address, slot uint64) (dpos.Evidence, fun
 		e.Headers[i].Hash = h.Hash()
 	}
 	return e, func(h common.Hash) *block.SealedHeader { return known[h] }
+}
+
+// The contract is shown the key that consensus verified the votes under: the guilty may have registered another since.
+func TestEvidenceShowsTheKeyOfTheVotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		guilty, err := signer.Generate(rand.Reader)
+		require.NoError(t, err)
+		s := newStage(t, nil)
+		e := dpos.Evidence{Kind: dpos.DoubleVote, Guilty: guilty.Account(), Slot: 9, Key: guilty.VoteKey()}
+		for i := range e.Votes {
+			l := block.Link{Kind: block.Prevote, Source: block.Point{Slot: 1}, Target: block.Point{Slot: 9, Hash: common.Hash{byte(i + 1)}}}
+			sig, err := guilty.SignVote(block.Domain{ChainID: 7}.VoteDigest(l))
+			require.NoError(t, err)
+			e.Votes[i] = block.Vote{Link: l, Voter: guilty.Account(), Signature: sig}
+		}
+		s.d.accuse(e, nil)
+		synctest.Wait()
+		require.Len(t, s.d.docket.proofs, 1)
+		key, err := bls.UncompressG1(guilty.VoteKey())
+		require.NoError(t, err)
+		require.True(t, bytes.Contains(s.d.docket.proofs[0].Calls[0], key))
+	})
 }
 
 func TestEvidenceIsSubmittedByRank(t *testing.T) {
@@ -364,9 +529,35 @@ func TestEvidenceThatFails(t *testing.T) {
 	t.Run("refused in a block", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := start(t, nil)
-			s.include = func(tx *types.Transaction) { s.blocks[tx.Hash()] = false }
+			s.include = func(tx *types.Transaction) {
+				s.blocks[tx.Hash()] = false
+				s.refuse = func([]byte) string { return "Producers: the evidence is too old" }
+			}
 			s.blocksN(5)
 			require.Len(t, s.sent, 1)
+			require.Empty(t, s.d.docket.proofs)
+		})
+	})
+	t.Run("refused in a block by the state of that block", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, nil)
+			s.include = func(tx *types.Transaction) {
+				if s.blocks[tx.Hash()] = len(s.sent) == 2; s.blocks[tx.Hash()] {
+					c := s.people[guilty]
+					c.Guilty = true
+					s.people[guilty] = c
+				}
+			}
+			s.blocksN(5)
+			require.Len(t, s.sent, 2, "it is good on the state at hand")
+			require.True(t, s.people[guilty].Guilty)
+			require.Zero(t, s.logs.FilterMessage("evidence is given up").Len())
+		})
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, nil)
+			s.include = func(tx *types.Transaction) { s.blocks[tx.Hash()] = false }
+			s.blocksN(3 * maxProofTries)
+			require.Len(t, s.sent, maxProofTries)
 			require.Empty(t, s.d.docket.proofs)
 		})
 	})
@@ -404,6 +595,23 @@ func TestEvidenceThatFails(t *testing.T) {
 			broken := newStage(t, func(_ *stage, d *dutyDeps) { d.file = s.d.file })
 			require.Empty(t, broken.d.docket.proofs)
 			require.Equal(t, 1, broken.logs.FilterMessageSnippet("not readable").Len())
+		})
+	})
+	t.Run("found at the end", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, nil)
+			s.stop()
+			for i := range byte(2 * maxFaults) {
+				e, sealed := twins(t, common.Address{100 + i}, 8)
+				s.d.accuse(e, sealed)
+			}
+			require.Equal(t, maxFaults, s.logs.FilterMessageSnippet("too much waits").Len(), "no silence about the others")
+			s.d.finish()
+			b, err := os.ReadFile(s.d.file)
+			require.NoError(t, err)
+			saved, err := decodeDocket(b, 0)
+			require.NoError(t, err)
+			require.Len(t, saved.proofs, 1+maxFaults)
 		})
 	})
 	t.Run("its own", func(t *testing.T) {
@@ -446,7 +654,13 @@ func TestEvidenceInParts(t *testing.T) {
 				}
 			}
 			require.True(t, s.d.docket.add(&proof{Kind: uint8(dpos.CrossVote), Guilty: guilty, Slot: 8, Calls: [][]byte{{1}, {2}, {3}}}))
-			s.blocksN(12)
+			s.block()
+			if proven {
+				require.Equal(t, 1, s.tries, "its gas is known from trying whether others proved the path")
+			} else {
+				require.Equal(t, 2, s.tries)
+			}
+			s.blocksN(11)
 			var order []byte
 			for _, tx := range s.sent {
 				order = append(order, tx.Data()[0])
@@ -455,6 +669,41 @@ func TestEvidenceInParts(t *testing.T) {
 				require.Equal(t, []byte{3}, order)
 			} else {
 				require.Equal(t, []byte{1, 2, 3}, order)
+			}
+		})
+	}
+}
+
+// Whoever makes the contract remember another path, or a branch that loses with ours on it, only delays a proof in parts.
+func TestEvidenceInPartsBeginsAgain(t *testing.T) {
+	guilty := common.Address{2}
+	for _, forever := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, func(s *stage, d *dutyDeps) { s.elects, s.seats[0].Account = false, d.self })
+			proven, spoilt := 0, false
+			s.refuse = func(data []byte) string {
+				if data[0] == 3 && proven < 2 {
+					return "Producers: the headers do not lead down from D"
+				}
+				return ""
+			}
+			s.include = func(tx *types.Transaction) {
+				proven++
+				if proven == 2 && (forever || !spoilt) {
+					proven, spoilt = 0, true
+				}
+				if tx.Data()[0] == 3 {
+					s.people[guilty] = contracts.Candidate{Guilty: true, Votes: new(big.Int)}
+				}
+			}
+			require.True(t, s.d.docket.add(&proof{Kind: uint8(dpos.CrossVote), Guilty: guilty, Slot: 8, Calls: [][]byte{{1}, {2}, {3}}}))
+			s.blocksN(2 * maxProofTries * (retryBlocks + 3))
+			require.Equal(t, !forever, s.people[guilty].Guilty)
+			if forever {
+				require.Len(t, s.sent, 2*maxProofTries)
+				require.Equal(t, 1, s.logs.FilterMessage("evidence is given up").Len())
+			} else {
+				require.Len(t, s.sent, 5)
 			}
 		})
 	}
@@ -498,6 +747,20 @@ func TestUnjailIsTriedOnce(t *testing.T) {
 		s.refuse = nil
 		s.me(func(c *contracts.Candidate) { c.JailedUntil = 3 })
 		s.blocksN(2)
+		require.Len(t, s.sent, 1)
+	})
+}
+
+// A way out that could not be sent is tried again.
+func TestUnjailIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, func(_ *stage, d *dutyDeps) { d.cfg.Unjail = true })
+		s.me(func(c *contracts.Candidate) { c.JailedUntil = 2 })
+		s.poolErr = txpool.ErrInsufficient
+		s.blocksN(retryBlocks)
+		require.Equal(t, 1, s.logs.FilterMessageSnippet("send it money").Len())
+		s.poolErr = nil
+		s.blocksN(retryBlocks / 2)
 		require.Len(t, s.sent, 1)
 	})
 }

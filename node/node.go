@@ -203,11 +203,11 @@ func (n *Node) openDuties(s consensus.Signer) (err error) {
 	signs, _ := s.(txSigner)
 	p := n.gen.Parameters()
 	n.duties, err = newDuties(dutyDeps{
-		cfg: n.cfg.Duties, self: s.Account(), params: p, domain: block.Domain{ChainID: p.ChainID, Genesis: n.chain.Genesis().Hash()},
+		cfg: n.cfg.Duties, self: s.Account(), params: p,
 		chain: dutyExecutor{n.chain}, pool: n.pool, consensus: n.driver, signer: signs,
 		synced: func() bool { return n.sync.Status().State == blocksync.InSync },
-		offer:  n.sync.BroadcastTransactions,
-		file:   n.cfg.Path(DutiesFile), log: n.log.Named("duties"), reg: n.reg,
+		offer:  n.sync.BroadcastTransactions, bump: n.cfg.Pool.PriceBump,
+		file: n.cfg.Path(DutiesFile), log: n.log.Named("duties"), reg: n.reg,
 	})
 	return err
 }
@@ -267,6 +267,9 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 	}
 	err := g.Wait()
+	if n.duties != nil {
+		n.duties.finish()
+	}
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = nil
 	}

@@ -37,7 +37,7 @@ const (
 	maxCallDataBytes   = 1 << 20               // input of one eth_call
 	logChunkBlocks     = 256                   // blocks whose blooms are read together where the log index lacks them
 	logCacheChunks     = 512                   // chunks of final blocks whose blooms stay in memory (64 KiB each)
-	maxLogPrints       = 8192                  // values of one block in the log index; a block with more may match anything
+	maxLogPrints       = 2048                  // values of one block in the log index; a block with more may match anything
 	logIndexStep       = 50 * time.Millisecond // the index works that long, then rests as long
 	maxSyncWaiters     = 4096                  // eth_sendRawTransactionSync under way
 	maxHostWaiters     = 1024                  // the same of one host
@@ -65,4 +65,10 @@ const (
 	maxTraceBytes     = 64 << 20         // JSON of one debug_trace...
 	maxTraceTime      = 55 * time.Second // of one debug_trace..., whatever its timeout asks for
 	maxStorageSlots   = 1024             // slots of one eth_getStorageValues
+)
+
+// Bounds of the log index's own work.
+const (
+	logIndexTries = 10              // a block is read that often, a second apart, before the index leaves it out
+	logIndexRetry = 1 * time.Minute // rest after the index could not be written
 )

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -20,67 +19,49 @@ import (
 )
 
 // Layout of the log index (all numbers little endian). The file begins with magic, a random salt and their CRC; then
-// come sections of logSection consecutive final blocks: header, table, buckets. A bucket holds, for each fingerprint
-// that falls into it in rising order, the fingerprint (4 bytes), the count of blocks and their distances (varints).
-// The tail file holds the blocks after the last section, one entry each. Nothing is synced: what a crash leaves behind
-// is found by its CRCs and made again.
+// come sections of logSection consecutive final blocks, in any order (logsection.go). The tail file holds the blocks
+// of the section that is being filled, one entry each. Nothing is synced: what a crash leaves behind is found by its
+// CRCs, which depend on the salt, and made again.
 const (
-	logMagic     = "BORLOGS1"
+	logMagic     = "BORLOGS2"
 	logHeadBytes = len(logMagic) + 16 + 4
-	logSection   = 2048
-	logBuckets   = 1024
-	sectionHead  = 8 + 32 + 4 + 4 + 4 // section, hash of its last block, bytes of buckets, CRC of the table, CRC of these
-	tableBytes   = logBuckets * 8     // end of the bucket, its CRC
-	tailHead     = 8 + 32 + 4 + 4     // height, hash, fingerprints, CRC of all
+	tailHead     = 8 + 32 + 4 + 4 // height, hash, fingerprints, CRC of all
 )
 
 // Fingerprints that stand for no value.
 const (
-	printWild = 0 // the block has too many values: it may match anything
+	printWild = 0 // the block has too many values, or could not be read: it may match anything
 	printAny  = 1 // the block has logs
 	prints    = 2
 )
 
 var (
-	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 	errDamaged = errors.New("the log index is damaged")
+	errFull    = errors.New("the section of the log index is full and not written yet")
+	wildPrints = []uint32{printWild, printAny}
 )
-
-func crcOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
-
-// blockSet is a set of blocks of a section.
-type blockSet [logSection / 64]uint64
-
-func (b *blockSet) add(i int)      { b[i/64] |= 1 << (i % 64) }
-func (b *blockSet) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
-func (b *blockSet) or(o *blockSet) {
-	for i := range b {
-		b[i] |= o[i]
-	}
-}
-
-func (b *blockSet) and(o *blockSet) {
-	for i := range b {
-		b[i] &= o[i]
-	}
-}
 
 // logFile says which final blocks may hold a value (an address or a topic), exact but for collisions of 32 bits. One
 // goroutine adds blocks, many read.
 type logFile struct {
 	f, tail *os.File
 	salt    [16]byte
+	seed    uint32 // of CRCs: the salt's
+	tailEnd int64
+	last    common.Hash // of the newest block in recent
+	floor   uint64      // sections below are not tried any more
 
 	mu       sync.RWMutex
 	sections map[uint64]int64 // where they begin in f
 	end      int64
 	next     uint64     // height to add
-	recent   [][]uint32 // fingerprints of the blocks below next that are in no section, sorted
+	recent   [][]uint32 // fingerprints of the blocks below next that are in no section, sorted; whole ones of one section
 	broken   int64      // where a damaged section begins; -1
+	cuts     int        // how often the end of f was cut off: what was read before says nothing
 }
 
-// openLogFile opens the index at path, or makes it. canonical tells the hash of a final block: an index of another
-// chain is made anew.
+// openLogFile opens the index at path, or makes it. canonical tells the hash of a final block: what the index has of
+// another chain, or of blocks that this one does not have yet, is dropped.
 func openLogFile(path string, canonical func(uint64) common.Hash) (*logFile, error) {
 	x := &logFile{sections: make(map[uint64]int64), broken: -1}
 	var err error
@@ -112,7 +93,7 @@ func (x *logFile) readHead() bool {
 		return false
 	}
 	copy(x.salt[:], b[len(logMagic):])
-	x.end = int64(logHeadBytes)
+	x.seed, x.end = crcOf(x.salt[:]), int64(logHeadBytes)
 	return true
 }
 
@@ -121,73 +102,116 @@ func (x *logFile) reset() error {
 	_, _ = rand.Read(x.salt[:]) // never fails; nobody can choose values that collide
 	b := append([]byte(logMagic), x.salt[:]...)
 	b = binary.LittleEndian.AppendUint32(b, crcOf(b))
-	clear(x.sections)
-	x.end, x.next, x.recent = int64(len(b)), 0, nil
-	_, err := x.f.WriteAt(b, 0)
-	return errors.Join(err, x.f.Truncate(x.end), x.tail.Truncate(0))
+	x.seed, x.end = crcOf(x.salt[:]), int64(len(b))
+	err := errors.Join(x.f.Truncate(0), x.cutTail())
+	_, write := x.f.WriteAt(b, 0)
+	return errors.Join(err, write)
 }
 
-// walk finds the sections; what follows the last whole one is cut off.
+// walk finds the sections; what follows the last whole one is cut off. Blocks name their parents: if the newest
+// section is of this chain, so are the ones before.
 func (x *logFile) walk(canonical func(uint64) common.Hash) error {
 	fi, err := x.f.Stat()
 	if err != nil {
 		return err
 	}
+	lasts := make(map[uint64]common.Hash)
 	for b := make([]byte, sectionHead); ; {
-		if _, err := x.f.ReadAt(b, x.end); err != nil || crcOf(b[:sectionHead-4]) != binary.LittleEndian.Uint32(b[sectionHead-4:]) {
+		if _, err := x.f.ReadAt(b, x.end); err != nil {
+			break // torn, or unreadable: made again
+		}
+		i, ok := readInfo(b, x.seed)
+		if _, twice := lasts[i.section]; !ok || twice || x.end+i.size() > fi.Size() {
 			break
 		}
-		section, size := binary.LittleEndian.Uint64(b), int64(sectionHead+tableBytes)+int64(binary.LittleEndian.Uint32(b[40:]))
-		if section*logSection < x.next || x.end+size > fi.Size() {
-			break
-		}
-		last := (section+1)*logSection - 1
-		if (x.end == int64(logHeadBytes) || x.end+size == fi.Size()) && canonical(last) != common.Hash(b[8:40]) {
-			return x.reset()
-		}
-		x.sections[section] = x.end
-		x.end, x.next = x.end+size, last+1
+		x.sections[i.section], lasts[i.section] = x.end, i.last
+		x.end += i.size()
 	}
+	newest := slices.Sorted(maps.Keys(lasts))
+	slices.Reverse(newest)
+	for _, s := range newest {
+		at, ok := x.sections[s]
+		if ok && canonical((s+1)*logSection-1) == lasts[s] {
+			break
+		} else if ok {
+			x.cut(at)
+		}
+	}
+	x.next = x.lowest()
 	return x.f.Truncate(x.end)
 }
 
+// cut drops the sections from an offset on; f is truncated by the caller.
+func (x *logFile) cut(at int64) {
+	x.end, x.broken = at, -1
+	x.cuts++
+	maps.DeleteFunc(x.sections, func(_ uint64, from int64) bool { return from >= at })
+}
+
+// lowest is where the lowest section begins that is missing.
+func (x *logFile) lowest() uint64 {
+	s := x.floor
+	for ; ; s++ {
+		if _, ok := x.sections[s]; !ok {
+			return s * logSection
+		}
+	}
+}
+
+// readTail reads the entries up to the first that is torn, and drops those that are not of this chain. A tail above a
+// missing section is kept only if that section's blocks are not.
 func (x *logFile) readTail(canonical func(uint64) common.Hash) error {
-	b, err := io.ReadAll(io.NewSectionReader(x.tail, 0, 1<<40))
+	b, err := io.ReadAll(io.NewSectionReader(x.tail, 0, logSection*(tailHead+4*maxLogPrints)))
 	if err != nil {
 		return err
 	}
-	var good int
-	var last common.Hash
-	if len(b) >= tailHead && binary.LittleEndian.Uint64(b) > x.next && canonical(x.next) != (common.Hash{}) {
-		b = nil // the section before it was lost, and its blocks are there
+	if len(b) >= tailHead {
+		first := binary.LittleEndian.Uint64(b)
+		if _, sealed := x.sections[first/logSection]; sealed || first%logSection != 0 || first > x.next && canonical(x.next) != (common.Hash{}) {
+			b = nil
+		}
 	}
-	for rest := b; len(rest) >= tailHead; {
-		n := int(binary.LittleEndian.Uint32(rest[40:]))
-		size := tailHead + 4*n
-		if n > maxLogPrints || len(rest) < size {
+	var ends []int64
+	var hashes []common.Hash
+	for next := uint64(0); len(x.recent) < logSection; next++ {
+		height, hash, ps, size := readEntry(b, x.seed)
+		if size == 0 || len(ends) > 0 && height != next {
 			break
 		}
-		sum := binary.LittleEndian.Uint32(rest[44:])
-		clear(rest[44:48])
-		height := binary.LittleEndian.Uint64(rest)
-		if crcOf(rest[:size]) != sum || height != x.next && len(x.recent) > 0 || height < x.next || height%logSection != uint64(len(x.recent)) {
-			break
-		}
-		ps := make([]uint32, n)
-		for i := range ps {
-			ps[i] = binary.LittleEndian.Uint32(rest[tailHead+4*i:])
-		}
-		x.recent, x.next, last = append(x.recent, ps), height+1, common.Hash(rest[8:40])
-		rest, good = rest[size:], good+size
+		next, b, x.tailEnd = height, b[size:], x.tailEnd+int64(size)
+		x.recent, ends, hashes = append(x.recent, ps), append(ends, x.tailEnd), append(hashes, hash)
+		x.next = height + 1
 	}
-	if n := uint64(len(x.recent)); n > 0 && canonical(x.next-1) != last {
-		x.next, x.recent, good = x.next-n, nil, 0
+	n := len(x.recent)
+	for n > 0 && canonical(x.next-1) != hashes[n-1] {
+		n, x.next = n-1, x.next-1
 	}
-	if err := x.tail.Truncate(int64(good)); err != nil {
-		return err
+	if x.recent, x.tailEnd = x.recent[:n], 0; n > 0 {
+		x.tailEnd, x.last = ends[n-1], hashes[n-1]
+	} else {
+		x.recent, x.next = nil, x.lowest()
 	}
-	_, err = x.tail.Seek(int64(good), io.SeekStart)
-	return err
+	return x.tail.Truncate(x.tailEnd)
+}
+
+// readEntry reads the entry that the tail begins with; size 0: there is none.
+func readEntry(b []byte, seed uint32) (height uint64, hash common.Hash, ps []uint32, size int) {
+	if len(b) < tailHead {
+		return 0, hash, nil, 0
+	}
+	n := binary.LittleEndian.Uint32(b[40:])
+	size = tailHead + 4*int(n)
+	if n > maxLogPrints || len(b) < size {
+		return 0, hash, nil, 0
+	}
+	sum := crc32.Update(crc32.Update(seed, castagnoli, b[:44]), castagnoli, b[tailHead:size])
+	if sum != binary.LittleEndian.Uint32(b[44:]) {
+		return 0, hash, nil, 0
+	}
+	for i := range n {
+		ps = append(ps, binary.LittleEndian.Uint32(b[tailHead+4*i:]))
+	}
+	return binary.LittleEndian.Uint64(b), common.Hash(b[8:40]), ps, size
 }
 
 // print is a value's fingerprint.
@@ -210,15 +234,21 @@ func (x *logFile) printsOf(rs types.Receipts) []uint32 {
 				set[x.print(t[:])] = struct{}{}
 			}
 			if len(set) > maxLogPrints {
-				return []uint32{printWild, printAny}
+				return wildPrints
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(set))
 }
 
-// add takes the next block: final, its height next or the first of a later section.
+// full reports that the recent blocks are a section, which seal has to write before more can be added.
+func (x *logFile) full() bool { return len(x.recent) == logSection }
+
+// add takes the next block: final, its height next. After an error it may be called again.
 func (x *logFile) add(height uint64, hash common.Hash, ps []uint32) error {
+	if x.full() {
+		return errFull
+	}
 	b := binary.LittleEndian.AppendUint64(nil, height)
 	b = append(b, hash[:]...)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(ps))) //nolint:gosec // bounded by maxLogPrints
@@ -226,137 +256,55 @@ func (x *logFile) add(height uint64, hash common.Hash, ps []uint32) error {
 	for _, p := range ps {
 		b = binary.LittleEndian.AppendUint32(b, p)
 	}
-	binary.LittleEndian.PutUint32(b[44:], crcOf(b))
-	if _, err := x.tail.Write(b); err != nil {
+	binary.LittleEndian.PutUint32(b[44:], crc32.Update(crc32.Update(x.seed, castagnoli, b[:44]), castagnoli, b[tailHead:]))
+	if _, err := x.tail.WriteAt(b, x.tailEnd); err != nil {
 		return err
 	}
 	x.mu.Lock()
-	x.recent, x.next = append(x.recent, ps), height+1
-	x.mu.Unlock()
-	if x.next%logSection != 0 {
-		return nil
-	}
-	return x.seal(height/logSection, hash)
+	defer x.mu.Unlock()
+	x.recent, x.next, x.last, x.tailEnd = append(x.recent, ps), height+1, hash, x.tailEnd+int64(len(b))
+	return nil
 }
 
-// seal writes the recent blocks as a section.
-func (x *logFile) seal(section uint64, last common.Hash) error {
-	b := encodeSection(section, last, x.recent)
-	if _, err := x.f.WriteAt(b, x.end); err != nil {
+// seal writes the recent blocks as a section. After an error it may be called again.
+func (x *logFile) seal() error {
+	section := x.next/logSection - 1
+	size, err := writeSection(x.f, x.end, x.seed, section, x.last, x.recent)
+	if err != nil {
 		return err
 	}
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.sections[section] = x.end
-	x.end += int64(len(b))
-	x.recent = nil
-	x.mu.Unlock()
+	x.end += size
+	x.recent, x.next = nil, x.lowest()
 	return x.cutTail()
 }
 
 func (x *logFile) cutTail() error {
-	err := x.tail.Truncate(0)
-	_, seek := x.tail.Seek(0, io.SeekStart)
-	return errors.Join(err, seek)
+	x.tailEnd = 0
+	return x.tail.Truncate(0)
 }
 
-// skip leaves out the section that next is in: not all of its blocks can be read.
-func (x *logFile) skip() error {
+// skip leaves out what is missing below a height: it cannot be read. The next start tries again.
+func (x *logFile) skip(below uint64) error {
 	x.mu.Lock()
-	x.next, x.recent = (x.next/logSection+1)*logSection, nil
-	x.mu.Unlock()
+	defer x.mu.Unlock()
+	x.floor = (below + logSection - 1) / logSection
+	x.recent, x.next = nil, x.lowest()
 	return x.cutTail()
 }
 
-// repair drops the damaged section and all later ones, so that they are made again.
+// repair drops the damaged section and all that follow it, so that they are made again.
 func (x *logFile) repair() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.broken < 0 {
 		return nil
 	}
-	x.end, x.broken = x.broken, -1
-	for s, at := range x.sections {
-		if at >= x.end {
-			x.next = min(x.next, s*logSection)
-			delete(x.sections, s)
-		}
-	}
-	x.recent = nil
+	x.cut(x.broken)
+	x.recent, x.next = nil, x.lowest()
 	return errors.Join(x.f.Truncate(x.end), x.cutTail())
-}
-
-// posting is one block in which a value occurs.
-type posting struct {
-	print uint32
-	block uint16
-}
-
-func bucketOf(print uint32) int { return int(print % logBuckets) }
-
-func encodeSection(section uint64, last common.Hash, blocks [][]uint32) []byte {
-	var buckets [logBuckets][]posting
-	for i, ps := range blocks {
-		for _, p := range ps {
-			k := bucketOf(p)
-			buckets[k] = append(buckets[k], posting{p, uint16(i)}) //nolint:gosec // below logSection
-		}
-	}
-	b := make([]byte, sectionHead+tableBytes)
-	for k, ps := range buckets {
-		slices.SortStableFunc(ps, func(a, b posting) int { return cmp.Compare(a.print, b.print) })
-		from := len(b)
-		for len(ps) > 0 {
-			n := 1
-			for n < len(ps) && ps[n].print == ps[0].print {
-				n++
-			}
-			b = binary.LittleEndian.AppendUint32(b, ps[0].print)
-			b = binary.AppendUvarint(b, uint64(n)) //nolint:gosec // a count
-			before := uint16(0)
-			for _, p := range ps[:n] {
-				b = binary.AppendUvarint(b, uint64(p.block-before))
-				before = p.block
-			}
-			ps = ps[n:]
-		}
-		row := b[sectionHead+8*k:]
-		binary.LittleEndian.PutUint32(row, uint32(len(b)-sectionHead-tableBytes)) //nolint:gosec // bounded by blocks and prints
-		binary.LittleEndian.PutUint32(row[4:], crcOf(b[from:]))
-	}
-	binary.LittleEndian.PutUint64(b, section)
-	copy(b[8:], last[:])
-	binary.LittleEndian.PutUint32(b[40:], uint32(len(b)-sectionHead-tableBytes)) //nolint:gosec // likewise
-	binary.LittleEndian.PutUint32(b[44:], crcOf(b[sectionHead:sectionHead+tableBytes]))
-	binary.LittleEndian.PutUint32(b[48:], crcOf(b[:48]))
-	return b
-}
-
-// decodeBucket calls f with every fingerprint and its blocks; false if the bytes are no bucket.
-func decodeBucket(b []byte, f func(print uint32, blocks *blockSet)) bool {
-	for len(b) > 0 {
-		if len(b) < 4 {
-			return false
-		}
-		print := binary.LittleEndian.Uint32(b)
-		b = b[4:]
-		n, k := binary.Uvarint(b)
-		if k <= 0 || n > logSection {
-			return false
-		}
-		b = b[k:]
-		var set blockSet
-		var at uint64
-		for range n {
-			d, k := binary.Uvarint(b)
-			if k <= 0 || d >= logSection || at+d >= logSection {
-				return false
-			}
-			b, at = b[k:], at+d
-			set.add(int(at)) //nolint:gosec // below logSection
-		}
-		f(print, &set)
-	}
-	return true
 }
 
 // lookup is the blocks of a section for each of the fingerprints, and how many blocks of the section are indexed.
@@ -367,31 +315,48 @@ func (x *logFile) lookup(section uint64, wanted []uint32) (map[uint32]*blockSet,
 	}
 	x.mu.RLock()
 	at, ok := x.sections[section]
-	if !ok && len(x.recent) > 0 && (x.next-1)/logSection == section {
-		for i, ps := range x.recent {
-			for _, p := range wanted {
-				if _, ok := slices.BinarySearch(ps, p); ok {
-					found[p].add(i)
-				}
-			}
-		}
-		covered := len(x.recent)
-		x.mu.RUnlock()
-		return found, covered, nil
-	}
+	recent, first, cuts := x.recent, x.next-uint64(len(x.recent)), x.cuts
 	x.mu.RUnlock()
 	if !ok {
-		return nil, 0, nil
+		if first != section*logSection || len(recent) > logSection {
+			return nil, 0, nil
+		}
+		for i, ps := range recent { // what is there already does not change
+			among(ps, found, i)
+		}
+		return found, len(recent), nil
 	}
 	if err := x.readSection(section, at, found); err != nil {
-		x.mu.Lock()
-		if x.broken < 0 || at < x.broken {
-			x.broken = at
-		}
-		x.mu.Unlock()
+		x.damaged(at, cuts)
 		return nil, 0, err
 	}
 	return found, logSection, nil
+}
+
+// damaged notes that the section at an offset cannot be read; cuts is what it was when the reader found the section.
+func (x *logFile) damaged(at int64, cuts int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.cuts == cuts && (x.broken < 0 || at < x.broken) {
+		x.broken = at
+	}
+}
+
+// among adds block i to those of found that its fingerprints have.
+func among(ps []uint32, found map[uint32]*blockSet, i int) {
+	if len(ps) < 8*len(found) {
+		for _, p := range ps {
+			if set := found[p]; set != nil {
+				set.add(i)
+			}
+		}
+		return
+	}
+	for p, set := range found {
+		if _, ok := slices.BinarySearch(ps, p); ok {
+			set.add(i)
+		}
+	}
 }
 
 func (x *logFile) readSection(section uint64, at int64, found map[uint32]*blockSet) error {
@@ -400,13 +365,13 @@ func (x *logFile) readSection(section uint64, at int64, found map[uint32]*blockS
 		return err
 	}
 	table := head[sectionHead:]
-	if binary.LittleEndian.Uint64(head) != section || crcOf(table) != binary.LittleEndian.Uint32(head[44:]) {
+	if i, ok := readInfo(head, x.seed); !ok || i.section != section || crcOf(table) != i.table {
 		return errDamaged
 	}
-	read := make(map[int]bool)
+	read := make(map[uint32]bool)
 	var buf bytes.Buffer
 	for p := range found {
-		k := bucketOf(p)
+		k := p % logBuckets
 		if read[k] {
 			continue
 		}
@@ -424,7 +389,7 @@ func (x *logFile) readSection(section uint64, at int64, found map[uint32]*blockS
 		if err != nil {
 			return err
 		}
-		if crcOf(buf.Bytes()) != sum || !decodeBucket(buf.Bytes(), func(p uint32, blocks *blockSet) {
+		if crcOf(buf.Bytes()) != sum || !decodeBucket(k, buf.Bytes(), func(p uint32, blocks *blockSet) {
 			if set := found[p]; set != nil {
 				set.or(blocks)
 			}

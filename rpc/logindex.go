@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"fmt"
+	"sort"
 	"sync"
 	"time"
 
@@ -21,6 +22,10 @@ type logIndex struct {
 
 	mu   sync.RWMutex // readers of file; Close waits for them
 	file *logFile     // nil: none
+
+	// Of the goroutine that extends the file.
+	tries   int    // how often the next block could not be read
+	missing uint64 // below this height blocks are not tried more than once
 }
 
 func newLogIndex(c Chain) *logIndex {
@@ -115,6 +120,11 @@ func (x *logIndex) chunk(i uint64) *bloomChunk {
 
 // extend adds final blocks to the index for about logIndexStep; true if there are more.
 func (x *logIndex) extend() (more bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			more, err = false, fmt.Errorf("the log index failed: %v", p)
+		}
+	}()
 	if err := x.file.repair(); err != nil {
 		return false, fmt.Errorf("mend the log index: %w", err)
 	}
@@ -123,32 +133,65 @@ func (x *logIndex) extend() (more bool, err error) {
 		return false, nil
 	}
 	for until := time.Now().Add(logIndexStep); time.Now().Before(until); {
+		if x.file.full() {
+			if err := x.file.seal(); err != nil {
+				return false, fmt.Errorf("write the log index: %w", err)
+			}
+		}
 		n := x.file.height()
 		if n > final.Number.Uint64() {
 			return false, nil
 		}
-		h := x.chain.HeaderByNumber(n)
-		if h == nil { // below the first block kept
-			err = x.file.skip()
-		} else if h.Bloom == (types.Bloom{}) {
-			err = x.file.add(n, h.Hash(), nil)
-		} else if rs, missing := x.chain.Receipts(h.Hash()); missing != nil {
-			err = x.file.skip()
-		} else {
-			err = x.file.add(n, h.Hash(), x.file.printsOf(rs))
-		}
-		if err != nil {
+		if done, err := x.addBlock(n, final.Number.Uint64()); err != nil {
 			return false, fmt.Errorf("write the log index: %w", err)
+		} else if !done {
+			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// indexLoop keeps the index up with the final blocks. When it cannot be written, queries read headers instead.
+// addBlock adds block n; false: try again later. A block that cannot be read may match anything; of one whose header
+// is missing, which is so for pruned ones, the index leaves out the section.
+func (x *logIndex) addBlock(n, final uint64) (bool, error) {
+	h := x.chain.HeaderByNumber(n)
+	if h == nil {
+		if !x.giveUp(n) {
+			return false, nil
+		}
+		missing := sort.Search(int(final-n), func(i int) bool { return x.chain.HeaderByNumber(n+uint64(i)) != nil }) //nolint:gosec // heights
+		return true, x.file.skip(n + max(1, uint64(missing)))                                                        //nolint:gosec // likewise
+	}
+	ps := []uint32(nil)
+	if h.Bloom != (types.Bloom{}) {
+		rs, err := x.chain.Receipts(h.Hash())
+		if err != nil && !x.giveUp(n) {
+			return false, nil
+		}
+		if ps = wildPrints; err == nil {
+			ps = x.file.printsOf(rs)
+		}
+	}
+	x.tries = 0
+	return true, x.file.add(n, h.Hash(), ps)
+}
+
+// giveUp reports that block n was tried often enough. Where one is missing others are too: the next ones after it are
+// not waited for.
+func (x *logIndex) giveUp(n uint64) bool {
+	if x.tries++; x.tries < logIndexTries && n >= x.missing {
+		return false
+	}
+	x.tries, x.missing = 0, n+logSection
+	return true
+}
+
+// indexLoop keeps the index up with the final blocks. While it cannot be written, queries read headers instead.
 func (s *service) indexLoop() {
 	defer s.wg.Done()
 	t := time.NewTimer(0)
 	defer t.Stop()
+	failed := false
 	for {
 		select {
 		case <-t.C:
@@ -156,14 +199,20 @@ func (s *service) indexLoop() {
 			return
 		}
 		more, err := s.index.extend()
-		if err != nil {
-			s.log.Error("the log index ends; log queries read headers from here on. Make room on the disk and start the node again", zap.String("file", s.cfg.LogIndex), zap.Error(err))
-			return
-		}
-		if more {
+		switch {
+		case err != nil:
+			if !failed {
+				s.log.Error("the log index stands still; log queries read headers until it goes on. Make room on its disk; it is tried again every minute", zap.String("file", s.cfg.LogIndex), zap.Error(err))
+			}
+			t.Reset(logIndexRetry)
+		case more:
 			t.Reset(logIndexStep)
-		} else {
+		default:
 			t.Reset(time.Second)
 		}
+		if failed && err == nil {
+			s.log.Info("the log index goes on", zap.String("file", s.cfg.LogIndex))
+		}
+		failed = err != nil
 	}
 }

@@ -301,7 +301,9 @@ func TestLogIndexOfPrunedChain(t *testing.T) {
 	s := queryService(pruned)
 	path := filepath.Join(t.TempDir(), "logs")
 	require.NoError(t, s.index.open(path))
-	extendAll(t, s.index)
+	for range logIndexTries {
+		extendAll(t, s.index)
+	}
 	require.EqualValues(t, len(c.headers), s.index.file.height())
 	logs, err := s.getLogs(bg, rangeQuery(logSection, int64(len(c.headers)-1), nil))
 	require.NoError(t, err)
@@ -324,12 +326,18 @@ func (c prunedChain) HeaderByNumber(n uint64) *types.Header {
 	return c.longChain.HeaderByNumber(n)
 }
 
+func (c prunedChain) CanonicalHash(n uint64) common.Hash {
+	if n < 300 {
+		return common.Hash{}
+	}
+	return c.longChain.CanonicalHash(n)
+}
+
 func FuzzLogBucket(f *testing.F) {
-	b := encodeSection(3, common.Hash{1}, [][]uint32{{0, 1, 1024}, {1, 5}, {}, {1, 1024}})
-	f.Add(b[sectionHead+tableBytes:])
+	f.Add(appendBucket(nil, []uint64{0, 3, 1 << 16, 5<<16 | 1, 5<<16 | 2047, (1<<22 - 1) << 16}))
 	f.Add([]byte{1, 0, 0, 0, 2, 0, 255, 255, 255, 255, 15})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		decodeBucket(b, func(uint32, *blockSet) {})
+		decodeBucket(7, b, func(p uint32, _ *blockSet) { require.EqualValues(t, 7, p%logBuckets) })
 	})
 }
 

@@ -240,8 +240,21 @@ func (x *logIndex) search(ctx context.Context, q *logQuery, from, to uint64, lim
 	)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	end := func(err error) {
+		mu.Lock()
+		if fail == nil {
+			fail = err
+		}
+		mu.Unlock()
+		cancel()
+	}
 	work := func() {
 		defer wg.Done()
+		defer func() {
+			if p := recover(); p != nil { // a query must not end the node
+				end(&Error{Code: codeServer, Message: fmt.Sprintf("the log query failed: %v", p)})
+			}
+		}()
 		for ctx.Err() == nil {
 			i := uint64(next.Add(1) - 1) //nolint:gosec // counts up from 0
 			if i >= uint64(len(found)) {
@@ -250,12 +263,7 @@ func (x *logIndex) search(ctx context.Context, q *logQuery, from, to uint64, lim
 			lo, hi := max(from, (first+i)*logSection), min(to, (first+i+1)*logSection-1)
 			logs, err := x.searchSection(ctx, q, lo, hi, &budget)
 			if err != nil {
-				mu.Lock()
-				if fail == nil {
-					fail = err
-				}
-				mu.Unlock()
-				cancel()
+				end(err)
 				return
 			}
 			found[i] = logs

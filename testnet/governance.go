@@ -118,6 +118,10 @@ func (n *Network) decide(ctx context.Context, c *ethclient.Client, proposal []by
 // vote opens a proposal as one producer of the schedule and approves it as the others until it takes effect.
 func (n *Network) vote(ctx context.Context, c *ethclient.Client, proposal []byte) (*types.Receipt, error) {
 	m, p := contracts.NewMembers(), contracts.NewProducers()
+	content, err := contracts.ProposedContent(proposal)
+	if err != nil {
+		return nil, err
+	}
 	var id *big.Int
 	for _, x := range n.Nodes {
 		if x.Role != "producer" {
@@ -136,7 +140,7 @@ func (n *Network) vote(ctx context.Context, c *ethclient.Client, proposal []byte
 		}
 		call := proposal
 		if id != nil {
-			call = m.PackApprove(id)
+			call = contracts.ApproveCall(id.Uint64(), content)
 		}
 		r, err := n.transact(ctx, c, from, contracts.MembersAddress, nil, call)
 		if err != nil {

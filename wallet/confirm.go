@@ -3,12 +3,17 @@ package wallet
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/ethereum/go-ethereum/crypto"
 	"go.uber.org/zap"
 )
 
@@ -17,7 +22,7 @@ type judge interface {
 	decide(ctx context.Context, r *request) error
 }
 
-// Asker shows a readable form to the operator and waits for a yes. It ends with the context.
+// Asker shows a readable form to the operator and waits for the answer. It ends with the context.
 type Asker func(ctx context.Context, text string) (yes bool, err error)
 
 func newJudge(c *Config, log *zap.Logger, asker Asker) (judge, error) {
@@ -64,8 +69,14 @@ func (j *askJudge) decide(ctx context.Context, r *request) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, j.timeout)
 	defer cancel()
-	yes, err := j.ask(ctx, r.text())
+	text := r.whole()
+	if len(text) > MaxReadable {
+		return refused("the request has %d characters in readable form, %d can be shown: use policy for such requests", len(text), MaxReadable)
+	}
+	yes, err := j.ask(ctx, text)
 	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return refused("the request was given up before the operator answered: try again")
 	case ctx.Err() != nil:
 		return refused("the operator did not answer within %s: try again when somebody is at the terminal", j.timeout)
 	case err != nil:
@@ -76,11 +87,12 @@ func (j *askJudge) decide(ctx context.Context, r *request) error {
 	return nil
 }
 
-// NewAsker asks on a terminal. Only a line "yes" that was typed after the question is a yes. It is for one question at
-// a time. Its goroutine ends when the input does.
+// NewAsker asks on a terminal. The answer is the question's own code, so that keys struck for one question can not
+// answer the next; "no" refuses, anything else is asked again. It is for one question at a time. Its goroutine ends
+// when the input does.
 func NewAsker(in io.Reader, out io.Writer) Asker {
 	lines, ended := make(chan string), make(chan struct{})
-	asking := make(chan struct{}, 1) // full while a question is open
+	asking := make(chan struct{}, 1) // full while an answer is waited for
 	go func() {
 		defer close(ended)
 		sc := bufio.NewScanner(in)
@@ -92,28 +104,61 @@ func NewAsker(in io.Reader, out io.Writer) Asker {
 			}
 		}
 	}()
+	var codes askCodes
 	return func(ctx context.Context, text string) (bool, error) {
 		select {
 		case <-ended:
 			return false, io.EOF
 		default:
 		}
+		code := codes.next(text)
 		fmt.Fprintf(out, "\n--- to sign ---\n%s\n", text)
-		asking <- struct{}{} // once the form is there to be read, and before an answer is asked for
-		fmt.Fprint(out, "Type yes to sign, anything else to refuse: ")
-		select {
-		case line := <-lines:
-			return strings.TrimSpace(line) == "yes", nil
-		case <-ended:
-			return false, io.EOF
-		case <-ctx.Done():
+		for {
+			asking <- struct{}{} // once the form is there to be read, and before an answer is asked for
+			fmt.Fprintf(out, "Type %s to sign, no to refuse: ", code)
+			select {
+			case line := <-lines:
+				switch strings.ToLower(strings.TrimSpace(line)) {
+				case code:
+					return true, nil
+				case "no":
+					return false, nil
+				}
+				fmt.Fprintln(out, "that is no answer to this question")
+				continue
+			case <-ended:
+				return false, io.EOF
+			case <-ctx.Done():
+			}
+			fmt.Fprintln(out, "no answer: refused")
+			select {
+			case <-asking:
+			case <-lines: // it came too late
+			case <-ended:
+			}
+			return false, ctx.Err()
 		}
-		fmt.Fprintln(out, "no answer: refused")
-		select {
-		case <-asking:
-		case <-lines: // it came too late
-		case <-ended:
+	}
+}
+
+// askCodes makes the codes of questions: from the request and from a secret, so that nobody can choose two requests
+// with the same code.
+type askCodes struct {
+	secret [32]byte
+	asked  uint64
+	last   string
+}
+
+func (c *askCodes) next(text string) string {
+	if c.asked == 0 {
+		_, _ = rand.Read(c.secret[:]) // never fails
+	}
+	for {
+		c.asked++
+		code := hex.EncodeToString(crypto.Keccak256(c.secret[:], binary.BigEndian.AppendUint64(nil, c.asked), []byte(text))[:askCodeBytes])
+		if code != c.last {
+			c.last = code
+			return code
 		}
-		return false, ctx.Err()
 	}
 }

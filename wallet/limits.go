@@ -36,6 +36,8 @@ const (
 	MaxHashQueue = 8
 	// MaxAskQueue bounds the requests that wait for the operator.
 	MaxAskQueue = 8
+	// askCodeBytes is the length of the code that answers a question.
+	askCodeBytes = 2
 	// minDelay is the delay after the first wrong password; each further one doubles it up to maxDelay.
 	minDelay = time.Second
 	maxDelay = 5 * time.Minute
@@ -52,9 +54,9 @@ const (
 	// MaxListEntries bounds the access list of a transaction (addresses and slots) and MaxAuthorizations its delegations.
 	MaxListEntries    = 2048
 	MaxAuthorizations = 64
-	// MaxShown bounds a value in a readable form, in characters.
+	// MaxShown bounds a line of a readable form in the log, in characters.
 	MaxShown = 4096
-	// MaxReadable bounds the readable form of typed data, in bytes.
+	// MaxReadable bounds the readable form of typed data, and what an operator is asked about, in bytes.
 	MaxReadable = 512 << 10
 
 	// Typed data: bytes of the request, struct types, fields over all types, values, and how deep they nest. The values
@@ -65,11 +67,10 @@ const (
 	MaxTypedValues = 2048
 	MaxTypedDepth  = 16
 
-	// maxHourEntries bounds the signatures per account that the policy remembers for its hourly limit.
-	maxHourEntries = 4096
-
 	// idleTimeout ends a connection over which nothing came.
 	idleTimeout = 10 * time.Minute
+	// httpIdleTimeout ends a connection over HTTP between requests.
+	httpIdleTimeout = time.Minute
 	// headerTimeout and answerTimeout bound a request over HTTP.
 	headerTimeout = 10 * time.Second
 	answerTimeout = 5 * time.Minute

@@ -260,7 +260,7 @@ type policyJudge struct {
 }
 
 type spending struct {
-	at    time.Time
+	at    time.Time // a whole second
 	value *big.Int
 }
 
@@ -268,32 +268,41 @@ func (j *policyJudge) decide(_ context.Context, r *request) error {
 	if err := j.policy.allows(r); err != nil {
 		return err
 	}
-	if r.kind == kindTransaction && r.tx.Value().Sign() > 0 {
-		return j.spend(r.account, r.tx.Value(), time.Now())
+	if r.kind != kindTransaction {
+		return nil
+	}
+	if cost := new(big.Int).Add(r.tx.Value(), fee(r.tx)); cost.Sign() > 0 {
+		return j.spend(r.account, cost, time.Now())
 	}
 	return nil
 }
 
-// spend takes the value from what the account may spend within an hour.
+// spend takes value and fee of a transaction from what the account may spend within an hour. What is spent in one
+// second is one entry, so the list is short however much is signed; it counts until the whole second is an hour old.
 func (j *policyJudge) spend(account common.Address, value *big.Int, now time.Time) error {
 	if j.policy.perHour == nil {
-		return refused("the policy has no max_value_per_hour, so no value is sent: add the rule")
+		return refused("the policy has no max_value_per_hour, so nothing that has a value or a fee is signed: add the rule")
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.spent == nil {
 		j.spent = make(map[common.Address][]spending)
 	}
-	list := slices.DeleteFunc(j.spent[account], func(s spending) bool { return now.Sub(s.at) >= time.Hour })
+	list := slices.DeleteFunc(j.spent[account], func(s spending) bool { return now.Sub(s.at) >= time.Hour+time.Second })
 	sum := new(big.Int).Set(value)
 	for _, s := range list {
 		sum.Add(sum, s.value)
 	}
 	j.spent[account] = list
-	if sum.Cmp(j.policy.perHour) > 0 || len(list) >= maxHourEntries {
-		return refused("with this transaction %s would send %s within an hour, max_value_per_hour is %s: wait, or raise the rule", account, ether(sum), ether(j.policy.perHour))
+	if sum.Cmp(j.policy.perHour) > 0 {
+		return refused("with this transaction %s would spend %s within an hour, fees included, max_value_per_hour is %s: wait, or raise the rule", account, ether(sum), ether(j.policy.perHour))
 	}
-	j.spent[account] = append(list, spending{now, new(big.Int).Set(value)})
+	second := now.Truncate(time.Second)
+	if n := len(list); n > 0 && list[n-1].at.Equal(second) {
+		list[n-1].value.Add(list[n-1].value, value)
+		return nil
+	}
+	j.spent[account] = append(list, spending{second, new(big.Int).Set(value)})
 	return nil
 }
 

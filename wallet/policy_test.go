@@ -133,12 +133,12 @@ func TestValuePerHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &policyJudge{policy: parsed(t, examplePolicy)}
 		send := func(wei int64) error {
-			return j.decide(t.Context(), txRequest(t, func(a *TxArgs) { a.Value = big256(wei) }))
+			return j.decide(t.Context(), txRequest(t, func(a *TxArgs) { a.Value, a.MaxFeePerGas, a.MaxPriorityFeePerGas = big256(wei), big256(0), big256(0) }))
 		}
 		require.NoError(t, send(1e18))
-		time.Sleep(30 * time.Minute)
+		time.Sleep(30*time.Minute + time.Second)
 		require.NoError(t, send(5e17))
-		requireCode(t, CodeRefused, send(1), "would send 1.500000000000000001 ether within an hour, max_value_per_hour is 1.5 ether")
+		requireCode(t, CodeRefused, send(1), "would spend 1.500000000000000001 ether within an hour, fees included, max_value_per_hour is 1.5 ether")
 		require.NoError(t, send(0))
 		time.Sleep(30 * time.Minute) // the first is an hour old
 		require.NoError(t, send(1e18))
@@ -146,6 +146,23 @@ func TestValuePerHour(t *testing.T) {
 		other := txRequest(t, func(*TxArgs) {})
 		other.account = shop
 		require.NoError(t, j.decide(t.Context(), other), "each account by itself")
+	})
+}
+
+// Fees count as well: signing for nothing again and again would hand them to whoever makes the blocks.
+func TestFeesCountWithinTheHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &policyJudge{policy: parsed(t, examplePolicy)}
+		free := txRequest(t, func(a *TxArgs) { a.Value, a.Gas, a.MaxFeePerGas = big256(0), num(500_000), big256(2e9) }) // 0.001 ether
+		for i := range 1500 {
+			require.NoError(t, j.decide(t.Context(), free), i)
+		}
+		requireCode(t, CodeRefused, j.decide(t.Context(), free), "would spend 1.501 ether within an hour, fees included")
+		require.Len(t, j.spent[junkFirst], 1, "what is signed in one second is one entry")
+		time.Sleep(time.Hour + time.Second)
+		require.NoError(t, j.decide(t.Context(), free))
+		j.policy.perHour = nil
+		requireCode(t, CodeRefused, j.decide(t.Context(), free), "no max_value_per_hour")
 	})
 }
 

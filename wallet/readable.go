@@ -96,9 +96,9 @@ func knownABI(to common.Address) *abi.ABI {
 // describeCall names the method and its arguments if the contract or the method is known.
 func describeCall(to common.Address, data []byte) []string {
 	if len(data) < 4 {
-		return []string{fmt.Sprintf("carries %d bytes that name no method", len(data))}
+		return []string{fmt.Sprintf("carries %d bytes that name no method: 0x%x", len(data), data)}
 	}
-	unknown := []string{fmt.Sprintf("calls the unknown method 0x%x with %d bytes of arguments", data[:4], len(data)-4)}
+	unknown := []string{fmt.Sprintf("calls the unknown method 0x%x with %d bytes of arguments, keccak256 of the data %s", data[:4], len(data)-4, crypto.Keccak256Hash(data))}
 	m, err := knownABI(to).MethodById(data[:4])
 	if err != nil {
 		return unknown
@@ -147,13 +147,13 @@ func showValue(v any) string {
 		for i := range rv.Len() {
 			parts = append(parts, showValue(rv.Index(i).Interface()))
 		}
-		return cut("[" + strings.Join(parts, ", ") + "]")
+		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	return cut(fmt.Sprintf("%+v", v))
+	return fmt.Sprintf("%+v", v)
 }
 
 // showText quotes a text so that it can forge neither lines nor directions of writing.
-func showText(s string) string { return cut(strconv.Quote(s)) }
+func showText(s string) string { return strconv.Quote(s) }
 
 func showBytes(b []byte) string {
 	if len(b) > MaxShown/4 {
@@ -162,7 +162,7 @@ func showBytes(b []byte) string {
 	return fmt.Sprintf("0x%x (%d bytes)", b, len(b))
 }
 
-// cut bounds a line. What is cut is said.
+// cut bounds a line. What is cut is said, and the whole is named by its hash.
 func cut(s string) string {
 	if len(s) <= MaxShown {
 		return s
@@ -171,7 +171,7 @@ func cut(s string) string {
 	for !utf8.RuneStart(s[at]) {
 		at--
 	}
-	return fmt.Sprintf("%s… (%d more characters)", s[:at], len(s)-at)
+	return fmt.Sprintf("%s… (%d more characters, keccak256 of the whole line %s)", s[:at], len(s)-at, crypto.Keccak256Hash([]byte(s)))
 }
 
 // describeMessage shows what a message says.

@@ -39,7 +39,17 @@ type request struct {
 	primaryType string
 }
 
-func (r *request) text() string { return strings.Join(r.lines, "\n") }
+// whole is the readable form as it is.
+func (r *request) whole() string { return strings.Join(r.lines, "\n") }
+
+// text is the readable form for the log: long lines are cut.
+func (r *request) text() string {
+	lines := make([]string, len(r.lines))
+	for i, l := range r.lines {
+		lines[i] = cut(l)
+	}
+	return strings.Join(lines, "\n")
+}
 
 // fee is the most that a transaction may cost besides its value.
 func fee(tx *types.Transaction) *big.Int {

@@ -25,6 +25,7 @@ type Server struct {
 	cfg     Config
 	log     *zap.Logger
 	methods *gethrpc.Server
+	callers *callers
 	socket  net.Listener
 	http    *http.Server
 	httpURL string
@@ -40,7 +41,7 @@ func Serve(s *Service, version string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Server{cfg: s.cfg, log: s.log, methods: methods, closed: make(chan struct{})}
+	v := &Server{cfg: s.cfg, log: s.log, methods: methods, callers: &s.callers, closed: make(chan struct{})}
 	if err := v.serveSocket(); err != nil {
 		return nil, err
 	}
@@ -141,7 +142,9 @@ func (v *Server) acceptLoop(l net.Listener) {
 		v.conns.Add(1)
 		go func() {
 			defer v.conns.Done()
-			v.methods.ServeCodec(gethrpc.NewCodec(&framedConn{Conn: c}), 0)
+			name, hangUp := v.callers.add()
+			defer v.callers.remove(name)
+			v.methods.ServeCodec(gethrpc.NewCodec(&framedConn{Conn: c, name: name, hangUp: hangUp}), 0)
 		}()
 	}
 }
@@ -162,7 +165,7 @@ func (v *Server) serveHTTP() error {
 	v.httpURL = "http://" + l.Addr().String()
 	v.http = &http.Server{
 		Handler: http.HandlerFunc(v.handle), ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
-		WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10,
+		WriteTimeout: answerTimeout, IdleTimeout: httpIdleTimeout, MaxHeaderBytes: 16 << 10,
 	}
 	v.loops.Add(1)
 	go func() {
@@ -178,6 +181,7 @@ func (v *Server) serveHTTP() error {
 // handle lets programs of this host in that hold a token. Pages in a browser have none of its business: they are
 // refused by their Origin, and by a Host that is not this one (DNS rebinding).
 func (v *Server) handle(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "close") // who is refused holds no place
 	if !loopbackHost(r.Host) {
 		http.Error(w, "borwallet answers to 127.0.0.1 and localhost only: use such an address", http.StatusForbidden)
 		return
@@ -198,6 +202,7 @@ func (v *Server) handle(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(errorLine(err))
 		return
 	}
+	w.Header().Del("Connection")
 	v.methods.ServeHTTP(w, r)
 }
 
@@ -267,9 +272,11 @@ func (c *placedConn) Close() error {
 }
 
 // framedConn bounds the messages of a stream, and the time between its bytes. It follows the JSON just enough to know
-// where a message ends.
+// where a message ends. Whoever closes their side has hung up.
 type framedConn struct {
 	net.Conn
+	name    string // among the callers
+	hangUp  func()
 	size    int // bytes of the message under way
 	depth   int
 	quoted  bool
@@ -281,6 +288,9 @@ var errTooLong = fail(-32600, "a request may have %d bytes: split it", MaxBody)
 func (c *framedConn) Read(b []byte) (int, error) {
 	_ = c.SetReadDeadline(time.Now().Add(idleTimeout))
 	n, err := c.Conn.Read(b)
+	if err != nil {
+		c.hangUp()
+	}
 	for _, ch := range b[:n] {
 		c.follow(ch)
 		if c.size > MaxBody {
@@ -291,6 +301,9 @@ func (c *framedConn) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// RemoteAddr is the name by which a request is known to be this connection's.
+func (c *framedConn) RemoteAddr() string { return c.name }
 
 func (c *framedConn) follow(ch byte) {
 	c.size++

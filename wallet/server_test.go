@@ -199,6 +199,55 @@ func TestHTTP(t *testing.T) {
 	require.Contains(t, post(t, v.HTTPURL(), fresh, nil).text, "run chmod 600")
 }
 
+// Who is refused holds no connection: others of the host could take all places without a token.
+func TestRefusedRequestsHoldNoConnection(t *testing.T) {
+	c := testConfig(t)
+	c.HTTP, c.Connections = "127.0.0.1:0", 1
+	s := openService(t, c)
+	v, _ := serve(t, s)
+	token, _, err := NewToken(c.Dir, time.Hour, time.Now())
+	require.NoError(t, err)
+	host := strings.TrimPrefix(v.HTTPURL(), "http://")
+	for status, head := range map[string]string{
+		"401": "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0", "403": "POST / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0",
+		"405": "GET / HTTP/1.1\r\nHost: localhost",
+	} {
+		var line, rest []byte
+		require.Eventually(t, func() bool { // the last one's place becomes free
+			conn, err := net.Dial("tcp", host)
+			require.NoError(t, err)
+			defer conn.Close()
+			require.NoError(t, conn.SetDeadline(time.Now().Add(headerTimeout/2)))
+			if _, err := conn.Write([]byte(head + "\r\n\r\n")); err != nil {
+				return false
+			}
+			r := bufio.NewReader(conn)
+			if line, err = r.ReadBytes('\n'); err != nil {
+				return false
+			}
+			rest, err = io.ReadAll(r)
+			require.NoError(t, err, "the connection ends with the answer to %s", status)
+			return true
+		}, time.Minute, 10*time.Millisecond)
+		require.Contains(t, string(line), status)
+		require.Contains(t, string(rest), "Connection: close")
+	}
+	require.Eventually(t, func() bool {
+		req, err := http.NewRequestWithContext(within60(t), http.MethodPost, v.HTTPURL(), strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"wallet_version"}`))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer "+token)
+		tr := &http.Transport{}
+		defer tr.CloseIdleConnections()
+		res, err := (&http.Client{Transport: tr}).Do(req)
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		return res.StatusCode == http.StatusOK && !res.Close
+	}, time.Minute, 10*time.Millisecond, "who has a token may keep the connection")
+}
+
 func TestConfigIsChecked(t *testing.T) {
 	for want, change := range map[string]func(c *Config){
 		"dir is empty":                       func(c *Config) { c.Dir = "" },

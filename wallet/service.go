@@ -27,6 +27,8 @@ type Service struct {
 	gate  *gate
 	n, p  int // work of scrypt for files that are written
 
+	callers callers // over the socket
+
 	mu      sync.Mutex
 	wallets map[string]*wallet
 	vault   *vault // nil once closed

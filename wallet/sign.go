@@ -21,7 +21,9 @@ func (s *Service) sign(ctx context.Context, r *request) ([]byte, error) {
 	if err := s.withKey(r.account, nil); err != nil { // before somebody is asked
 		return nil, err
 	}
-	if err := s.judge.decide(ctx, r); err != nil {
+	asked, cancel := s.callers.context(ctx)
+	defer cancel()
+	if err := s.judge.decide(asked, r); err != nil {
 		s.log.Warn("refused to sign", zap.String("what", string(r.kind)), zap.Stringer("account", r.account), zap.Error(err), zap.String("request", r.text()))
 		return nil, err
 	}

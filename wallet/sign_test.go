@@ -120,8 +120,8 @@ fee at most 0.000042 ether (21000 gas at 0.000000002 ether)`, describe(t, func(a
 func TestReadableMessages(t *testing.T) {
 	require.Equal(t, `text "pay\n1 \u202e ether"`, describeMessage(shop, []byte("pay\n1 \u202e ether"))[1])
 	require.Equal(t, "bytes 0xff (1 bytes)", describeMessage(shop, []byte{0xff})[1])
-	long := describeMessage(shop, []byte(strings.Repeat("ä", MaxShown)))[1]
-	require.Less(t, len(long), MaxShown+100)
+	long := (&request{lines: describeMessage(shop, []byte(strings.Repeat("ä", MaxShown)))[1:]}).text()
+	require.Less(t, len(long), MaxShown+200)
 	require.Contains(t, long, "more characters")
 }
 
@@ -182,35 +182,39 @@ func TestAsk(t *testing.T) {
 			return err
 		}
 		answered := make(chan error, 1)
-		ask := func(answer string) error {
+		ask := func(answers ...string) error {
 			go func() { answered <- sign() }()
 			synctest.Wait()
 			require.Contains(t, o.text(), `text "hello operator"`)
-			fmt.Fprintln(o.keys, answer)
+			for _, a := range answers {
+				if a == "the code" {
+					a = o.code()
+				}
+				fmt.Fprintln(o.keys, a)
+			}
 			return <-answered
 		}
 		fmt.Fprintln(o.keys, "yes") // before the question: dropped
-		require.NoError(t, ask("yes"))
-		for _, no := range []string{"", "y", "no", "yes!"} {
-			requireCode(t, CodeRefused, ask(no), "the operator refused")
-		}
+		require.NoError(t, ask("the code"))
+		require.NoError(t, ask("", "y", "yes", "0x12", "the code"), "what is no answer is asked again")
+		requireCode(t, CodeRefused, ask("yes", "no"), "the operator refused")
 		start := time.Now()
 		requireCode(t, CodeRefused, sign(), "did not answer within 1m0s")
 		require.Equal(t, time.Minute, time.Since(start))
-		fmt.Fprintln(o.keys, "yes") // too late
+		fmt.Fprintln(o.keys, o.code()) // too late
 		synctest.Wait()
-		require.NoError(t, ask("yes"))
+		require.NoError(t, ask("the code"))
 
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _, err := s.SignMessage(ctx, a, []byte("x")); answered <- err }()
 		synctest.Wait()
 		cancel()
-		requireCode(t, CodeRefused, <-answered)
+		requireCode(t, CodeRefused, <-answered, "given up")
 
 		go func() { answered <- sign() }()
 		synctest.Wait()
 		require.NoError(t, s.Lock("main")) // while the operator thinks
-		fmt.Fprintln(o.keys, "yes")
+		fmt.Fprintln(o.keys, o.code())
 		requireCode(t, CodeLocked, <-answered)
 		before := o.text()
 		requireCode(t, CodeLocked, sign())
@@ -221,6 +225,103 @@ func TestAsk(t *testing.T) {
 		synctest.Wait()
 		requireCode(t, CodeRefused, sign(), "cannot be asked")
 	})
+}
+
+// code is the answer that the last question asks for.
+func (o *operator) code() string {
+	s := o.text()
+	s = s[strings.LastIndex(s, "Type ")+len("Type "):]
+	return s[:strings.Index(s, " ")]
+}
+
+// Keys that were struck for one question do not answer the next, even for the same request.
+func TestAnAnswerIsForOneQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &operator{}
+		o.Reader, o.keys = io.Pipe()
+		defer func() { _ = o.keys.Close(); synctest.Wait() }()
+		ask := NewAsker(o, o)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan bool, 1)
+		question := func(ctx context.Context) { yes, _ := ask(ctx, "the same text"); done <- yes }
+		go question(ctx)
+		synctest.Wait()
+		first := o.code()
+		fmt.Fprint(o.keys, first) // and before Enter the caller hangs up
+		cancel()
+		require.False(t, <-done)
+		go question(t.Context())
+		synctest.Wait()
+		require.NotEqual(t, first, o.code())
+		fmt.Fprintln(o.keys)
+		synctest.Wait()
+		require.Empty(t, done)
+		require.Contains(t, o.text(), "that is no answer to this question")
+		fmt.Fprintln(o.keys, o.code())
+		require.True(t, <-done)
+	})
+}
+
+// Who closes their connection to the socket takes the question back.
+func TestWhoHangsUpIsNotAskedFor(t *testing.T) {
+	c := testConfig(t)
+	c.Confirm, c.AskTimeout = ConfirmAsk, 4*time.Minute
+	asked, ended := make(chan struct{}, MaxAskQueue), make(chan error, MaxAskQueue)
+	s, err := Open(c, nil, func(ctx context.Context, _ string) (bool, error) {
+		asked <- struct{}{}
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return false, ctx.Err()
+	})
+	require.NoError(t, err)
+	defer s.Close()
+	s.n, s.p = 2, 1
+	a := account(t, s)
+	v, _ := serve(t, s)
+	ctx := within60(t)
+	wait := func(c chan struct{}) {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			require.Fail(t, "nobody is asked")
+		}
+	}
+	for range 2 {
+		conn, _ := raw(t, v)
+		_, err = fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":1,"method":"personal_sign","params":["0x00","%s"]}`+"\n", a)
+		require.NoError(t, err)
+		wait(asked)
+		require.NoError(t, conn.Close())
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, context.Canceled)
+		case <-ctx.Done():
+			require.Fail(t, "the question stays")
+		}
+	}
+}
+
+// An operator sees the whole of a long text, and in the log its hash tells it from others.
+func TestLongTexts(t *testing.T) {
+	form := func(end string) *request {
+		return &request{lines: describeMessage(shop, []byte(strings.Repeat("a", 5000)+end))}
+	}
+	alice, mallory := form("all to Alice"), form("all to Mallo")
+	require.NotEqual(t, alice.text(), mallory.text())
+	require.Contains(t, alice.text(), "more characters, keccak256 of the whole line 0x")
+	require.Contains(t, alice.whole(), "all to Alice")
+	require.Less(t, len(alice.text()), MaxShown+300)
+
+	j := &askJudge{timeout: time.Hour, turn: make(chan struct{}, 1), ask: func(_ context.Context, text string) (bool, error) {
+		return strings.Contains(text, "all to Alice"), nil
+	}}
+	require.NoError(t, j.decide(t.Context(), alice))
+	alice.lines = append(alice.lines, strings.Repeat("x", MaxReadable))
+	requireCode(t, CodeRefused, j.decide(t.Context(), alice), "can be shown")
+
+	one := describeCall(coder, append([]byte{1, 2, 3, 4}, make([]byte, 64)...))
+	two := describeCall(coder, append([]byte{1, 2, 3, 4}, append(make([]byte, 63), 1)...))
+	require.NotEqual(t, one, two, "arguments of an unknown method are named by their hash")
 }
 
 func TestAskQueueIsBounded(t *testing.T) {
@@ -264,9 +365,10 @@ func FuzzTransaction(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, line := range describeTx(tx, *a.From) {
+		lines := describeTx(tx, *a.From)
+		for i, line := range lines {
 			require.NotContains(t, line, "\n")
-			require.Less(t, len(line), 4*MaxShown)
+			require.Less(t, len((&request{lines: lines[i : i+1]}).text()), 4*MaxShown)
 		}
 		_ = parsedPolicy().allows(&request{kind: kindTransaction, account: *a.From, chain: a.ChainID.ToInt(), tx: tx})
 	})

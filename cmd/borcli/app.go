@@ -38,6 +38,7 @@ type app struct {
 	walletClient *gethrpc.Client
 	abis         []*abi.ABI // of the contracts at hand, for reasons of reverts
 	stdin        *lineReader
+	signed       *common.Hash // of the last transaction that was signed; nil: none
 }
 
 type appKey struct{}
@@ -59,7 +60,11 @@ func execute(ctx context.Context, args []string, s surroundings) int {
 	e := a.explain(err)
 	e.msg = strings.ReplaceAll(e.msg, negative, "")
 	if a.JSON {
-		_ = writeJSON(s.errOut, map[string]any{"error": e.msg, "exit": e.code})
+		out := map[string]any{"error": e.msg, "exit": e.code}
+		if a.signed != nil {
+			out["hash"] = a.signed
+		}
+		_ = writeJSON(s.errOut, out)
 	} else {
 		fmt.Fprintln(s.errOut, "borcli:", clean(e.msg))
 	}

@@ -235,6 +235,6 @@ func (v *verified) table(w io.Writer, file string) {
 	}
 	fmt.Fprintf(w, "good: all blocks up to %d are final and give the states and receipts they claim\n", v.Proven)
 	if v.Proven < v.Last {
-		fmt.Fprintf(w, "blocks %d to %d were not executed; their hashes lead to block %d, which you know\n", v.Proven+1, v.Last, v.Trusted)
+		fmt.Fprintf(w, "blocks %d to %d were not executed; their seals and bodies are good, and their hashes lead to block %d, which you know\n", v.Proven+1, v.Last, v.Trusted)
 	}
 }

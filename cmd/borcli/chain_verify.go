@@ -93,7 +93,7 @@ type verified struct {
 // links, slots and the checkpoint, so that a torn file is found at once, then as a node would take it from a peer it
 // does not trust: seals, schedule, certificates, body digests, transaction roots, and execution with its state and
 // receipt roots. A file that does not begin at block 1 has no state to execute on: it needs a checkpoint, and only
-// links, seals and bodies are checked.
+// links, seals and bodies are checked; so are the blocks of any file above the last that certificates prove final.
 func verifyExport(ctx context.Context, j verifyJob) (*verified, error) {
 	if j.Progress == nil {
 		j.Progress = func(string, uint64, uint64) {}
@@ -123,7 +123,49 @@ func verifyExport(ctx context.Context, j verifyJob) (*verified, error) {
 	if v.Proven < v.Last && v.Trusted < v.Last {
 		return v, wrongBlock(v.Proven+1, "nothing in the file proves blocks %d to %d final; export to a height at which a certificate stands (borcli chain export does), or give the hash of block %d with --checkpoint", v.Proven+1, v.Last, v.Last)
 	}
-	return v, nil
+	return v, s.tail(ctx)
+}
+
+// tail reads the file once more for the blocks above those that were executed: the checkpoint vouches for their hashes
+// alone, so their seals, bodies and senders are checked here.
+func (s *exportScan) tail(ctx context.Context) error {
+	if s.out.Proven >= s.out.Last {
+		return nil
+	}
+	f, r, _, _, err := openExport(s.job.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for at := uint64(0); at < s.out.Last; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := r.Next()
+		if err != nil {
+			return blameFile(at+1, err)
+		}
+		if at = b.Number(); at <= s.out.Proven {
+			continue
+		}
+		if at == s.out.Last && b.Hash() != s.out.Hash {
+			return wrongBlock(at, "its hash is another one than at the first reading: the file was changed meanwhile")
+		}
+		if err := s.gather(b); err != nil {
+			return err
+		}
+	}
+	return s.flush()
+}
+
+// gather takes a block up to be checked by itself.
+func (s *exportScan) gather(b *block.Block) error {
+	s.chunk = append(s.chunk, b)
+	s.bytes += blockBytes(b)
+	if len(s.chunk) >= verifyChunkBlocks || s.bytes >= verifyChunkBytes {
+		return s.flush()
+	}
+	return nil
 }
 
 // openExport opens the file. size is in bytes; read counts those read so far.
@@ -168,7 +210,7 @@ type exportScan struct {
 	gen   *genesis.Genesis
 	out   *verified
 	last  *block.SealedHeader // nil before the first block
-	chunk []*block.Block      // not checked yet; only of a file that is not executed
+	chunk []*block.Block      // not checked yet; only of what is not executed
 	bytes int
 }
 
@@ -241,12 +283,7 @@ func (s *exportScan) block(b *block.Block) error {
 	if s.out.First == 1 {
 		return nil
 	}
-	s.chunk = append(s.chunk, b)
-	s.bytes += blockBytes(b)
-	if len(s.chunk) >= verifyChunkBlocks || s.bytes >= verifyChunkBytes {
-		return s.flush()
-	}
-	return nil
+	return s.gather(b)
 }
 
 func blockBytes(b *block.Block) int {

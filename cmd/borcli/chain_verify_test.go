@@ -260,6 +260,20 @@ func TestVerifyAnotherChain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, v.Last, v.Trusted)
 	require.Less(t, v.Proven, v.Last)
+
+	// The checkpoint vouches for hashes: bodies above the last final block are checked by themselves.
+	n := len(open.blocks)
+	for name, change := range map[string]func(*block.Block){
+		"foreign body":   func(b *block.Block) { b.Transactions, b.Senders = open.blocks[0].Transactions, open.blocks[0].Senders },
+		"foreign sender": func(b *block.Block) { b.Senders[0][3] ^= 1 },
+		"foreign seal":   func(b *block.Block) { b.Seal[5] ^= 1 },
+	} {
+		c := open.clone(t)
+		change(c.blocks[n-1])
+		_, err := c.verify(t, func(j *verifyJob) { j.Checkpoint = &checkpoint{open.last().Number(), open.last().Hash()} })
+		require.Error(t, err, name)
+		found(t, err, "block 24")
+	}
 }
 
 // A file that begins in the middle is checked as far as that goes, with a block that is known.

@@ -40,7 +40,7 @@ var exitCodes = []string{
 	exitReverted: "the transaction or call was reverted, or failed in its block",
 	exitWallet:   "the wallet refused or cannot be reached: locked, wrong password, policy, expired token; or the key file cannot be used",
 	exitNotFound: "there is no such block, transaction, account or contract",
-	exitTimeout:  "waited too long for a block or for finality; a transaction may still get there",
+	exitTimeout:  "waited too long for a block, for finality or for the node to take a transaction; a transaction may still get there",
 	exitVerify:   "a verification failed",
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/genesis"
 )
 
 // A candidate's life by commands alone: refused without a member node and without stake, registered, voted for, on
@@ -121,7 +122,12 @@ func TestProposals(t *testing.T) {
 	s.refused(5, exitRefused, "cannot approve; sign as one of: "+s.ops[1].account.Hex(), "proposal", "approve", "0")
 	s.refused(1, exitNotFound, "numbered from 0 to 0", "proposal", "approve", "1")
 	s.refused(1, exitUsage, "no proposal's number", "proposal", "approve", "one")
-	require.Contains(t, s.do(1, "proposal", "approve", "#0"), "approved by 2 of 3")
+	other := common.Hash{1}.Hex()
+	s.refused(1, exitRefused, "not "+other+": admit node "+peer, "proposal", "approve", "0", "--content", other)
+	s.refused(1, exitUsage, "is no hash", "proposal", "approve", "0", "--content", "0x12")
+	var shown proposalInfo
+	s.json(5, &shown, "proposal", "show", "0")
+	require.Contains(t, s.do(1, "proposal", "approve", "#0", "--content", shown.Content.Hex()), "approved by 2 of 3")
 	show := s.do(5, "proposal", "show", "0")
 	require.Contains(t, show, "does not yet  "+s.ops[3].account.Hex())
 	require.NotContains(t, show, "does not yet  "+s.ops[1].account.Hex())
@@ -253,6 +259,18 @@ func TestAmountTextIsAnAmount(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, v, again)
 	}
+}
+
+// A market's base fee is a floor that must not be too low; a fixed one may be anything.
+func TestBaseFeeOfAMarket(t *testing.T) {
+	_, v, err := parameterValue(genesis.BaseFee, "0wei", false)
+	require.NoError(t, err)
+	require.Zero(t, v.Sign())
+	_, _, err = parameterValue(genesis.BaseFee, "6wei", true)
+	require.ErrorContains(t, err, "outside")
+	_, v, err = parameterValue(genesis.BaseFee, "7wei", true)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, v.Uint64())
 }
 
 func TestExplainProposal(t *testing.T) {

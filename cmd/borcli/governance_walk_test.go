@@ -148,6 +148,7 @@ func TestWalkOneProducer(t *testing.T) {
 	require.Contains(t, w.do("", "member", "list"), peer)
 	require.Contains(t, w.do(key, "upgrade", "propose", "--genesis", filepath.Join(dir, node.GenesisFile)), "has taken effect: upgrade next")
 	require.Contains(t, squeeze(w.do("", "upgrade", "list")), "1000000 pending upgrade next")
+	w.withdraws(key, filepath.Join(dir, node.GenesisFile))
 	var rules chainRules
 	require.NoError(t, json.Unmarshal([]byte(w.do("", "parameter", "list", "--json")), &rules))
 	height := strconv.FormatUint(uint64(rules.Number)+contracts.ChangeNotice+100, 10) // time for a slow machine to get it into a block
@@ -160,6 +161,34 @@ func TestWalkOneProducer(t *testing.T) {
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.err, "of another network")
 	w.exportAndVerify(filepath.Join(dir, node.GenesisFile))
+}
+
+// withdraws has an upgrade voted that the node has no description of, which takes --force, and withdrawn again.
+func (w *walk) withdraws(key, file string) {
+	w.t.Helper()
+	b, err := os.ReadFile(file)
+	require.NoError(w.t, err)
+	var fields map[string]json.RawMessage
+	require.NoError(w.t, json.Unmarshal(b, &fields))
+	fields["upgrades"] = json.RawMessage(`[{"height": 1000000, "name": "unheard"}, {"height": 1000000, "name": "lost", "withdrawn": "` + common.Hash{1}.Hex() + `"}]`)
+	b, err = json.Marshal(fields)
+	require.NoError(w.t, err)
+	other := filepath.Join(w.t.TempDir(), "other.json")
+	require.NoError(w.t, os.WriteFile(other, b, 0o600))
+	refused := func(code int, words string, args ...string) {
+		w.t.Helper()
+		o := borcli(w.t, w.node, w.dir, append(args, "--key", key)...)
+		require.Equal(w.t, code, o.code, "%s", o.err)
+		require.Contains(w.t, o.err, words)
+	}
+	refused(exitRefused, "the node does not know upgrade unheard", "upgrade", "propose", "--genesis", other)
+	require.Contains(w.t, w.do(key, "upgrade", "propose", "--genesis", other, "--force"), "has taken effect: upgrade unheard")
+	require.Contains(w.t, squeeze(w.do("", "upgrade", "list")), "does not know it and stops before it upgrade unheard")
+	refused(exitNotFound, "no upgrade unheard was decided for block 999999", "upgrade", "withdraw", "--name", "unheard", "--height", "999999")
+	refused(exitUsage, "--name and --height", "upgrade", "withdraw", "--name", "unheard")
+	require.Contains(w.t, w.do(key, "upgrade", "withdraw", "--name", "unheard", "--height", "1000000"), "has taken effect: withdraw upgrade unheard from block 1000000 on")
+	require.Contains(w.t, squeeze(w.do("", "upgrade", "list")), "no effect: the upgrade was withdrawn upgrade unheard")
+	refused(exitRefused, "was withdrawn before", "upgrade", "withdraw", "--name", "unheard", "--height", "1000000")
 }
 
 // genesisOf is the genesis file of some other network.

@@ -29,6 +29,11 @@ type rpcError struct {
 
 func (e *rpcError) Error() string { return e.msg }
 
+// httpStatus is an answer that is none of JSON-RPC.
+type httpStatus struct{ code int }
+
+func (e *httpStatus) Error() string { return http.StatusText(e.code) }
+
 // fakeServer is a JSON-RPC server made of functions.
 type fakeServer struct {
 	url string
@@ -116,6 +121,9 @@ func (f *fakeServer) answer(q *request) map[string]any {
 		return out
 	}
 	v, err := h(q.Params)
+	if s, ok := err.(*httpStatus); ok {
+		return map[string]any{"status": s.code}
+	}
 	if err != nil {
 		e := err.(*rpcError)
 		body := map[string]any{"code": e.code, "message": e.msg}
@@ -143,8 +151,13 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	out := f.answer(&q)
+	if status, ok := out["status"].(int); ok {
+		http.Error(w, "no", status)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(f.answer(&q))
+	_ = json.NewEncoder(w).Encode(out)
 }
 
 const (

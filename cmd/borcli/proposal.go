@@ -22,6 +22,7 @@ import (
 func proposalCommand() *cobra.Command {
 	var open bool
 	var last uint64
+	var content string
 	return group("proposal", "What is proposed to the producers, and who approves",
 		command("list", "List proposals, the newest first", func(ctx context.Context, a *app, _ []string) error {
 			return a.listProposals(ctx, open, last)
@@ -45,8 +46,11 @@ func proposalCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.approve(ctx, id)
-		}, arguments(1, 1), sends, long("Approve a proposal as a producer of the schedule. It takes effect with the approval that completes a quorum of the schedule as it is then.")),
+			return a.approve(ctx, id, content)
+		}, arguments(1, 1), sends, flags(func(f *pflag.FlagSet) {
+			f.StringVar(&content, "content", "", "approve only if this is its content, as borcli proposal show prints it")
+		}), long("Approve a proposal as a producer of the schedule. It takes effect with the approval that completes a quorum of the schedule as it is then.\n"+
+			"The approval is of what is shown: if another proposal gets the number on the branch that becomes final, it does nothing.")),
 	)
 }
 
@@ -72,6 +76,7 @@ type proposalInfo struct {
 	Quorum    uint64            `json:"quorum"`
 	Approved  []common.Address  `json:"approvedBy"` // also accounts that lost their seat meanwhile
 	Missing   []common.Address  `json:"notApprovedBy"`
+	Content   common.Hash       `json:"content"` // what an approval is of: keccak256(abi.encode(kind, data))
 	now       uint64
 }
 
@@ -105,6 +110,9 @@ var proposalKinds = map[uint8]struct { //nolint:gochecknoglobals // a constant t
 		return fmt.Sprintf("set %s to %s from block %s on", x[1], x[2], x[0])
 	}},
 	contracts.ProposeUpgrade: {"upgrade", "uint64,string,bytes32", []string{"height", "name", "digest"}, func(x []string) string {
+		if x[2] == (common.Hash{}).Hex() {
+			return fmt.Sprintf("withdraw upgrade %s from block %s on", x[1], x[0])
+		}
 		return fmt.Sprintf("upgrade %s (%s) from block %s on", x[1], x[2], x[0])
 	}},
 	contracts.ProposeSetAdmin: {"set-admin", "address", []string{"account"}, func(x []string) string {
@@ -194,7 +202,7 @@ func parameterText(v []byte) string {
 }
 
 func (p *proposalInfo) table(w io.Writer) {
-	pairs := []pair{{"proposal", fmt.Sprint(p.ID)}, {"what", p.What}, {"kind", p.Kind}, {"state", p.State},
+	pairs := []pair{{"proposal", fmt.Sprint(p.ID)}, {"what", p.What}, {"kind", p.Kind}, {"content", p.Content.Hex()}, {"state", p.State},
 		{"approved", fmt.Sprintf("by %d of %d", p.Approvals, p.Quorum)}, {"proposed by", p.Proposer.Hex()}, {"on", when(p.Created, p.now)}}
 	if p.State == "open" {
 		pairs = append(pairs, pair{"open until", when(p.Until, p.now)})
@@ -279,6 +287,7 @@ func (c *council) info(id uint64, x *contracts.ProposalOutput) *proposalInfo {
 	p := &proposalInfo{ID: id, Proposer: x.P.Proposer, Created: x.P.CreatedAt, Until: x.P.CreatedAt + c.seconds,
 		Approvals: x.Approvals.Uint64(), Quorum: c.quorum.Uint64(), Approved: x.P.Approvals, now: uint64(c.at.Time), State: "expired"}
 	p.Kind, p.What, p.Arguments = explainProposal(x.P.Kind, x.P.Data)
+	p.Content = contracts.ProposalContent(x.P.Kind, x.P.Data)
 	switch {
 	case x.P.Done:
 		p.State = "done"
@@ -347,7 +356,11 @@ func (a *app) listProposals(ctx context.Context, open bool, last uint64) error {
 }
 
 // approve approves a proposal, unless it can be seen beforehand that this leads nowhere.
-func (a *app) approve(ctx context.Context, id uint64) error {
+func (a *app) approve(ctx context.Context, id uint64, content string) error {
+	var want common.Hash
+	if content != "" && want.UnmarshalText([]byte(content)) != nil {
+		return fail(exitUsage, "--content %q is no hash of 32 bytes; borcli proposal show %d prints it", content, id)
+	}
 	from, err := a.sender(ctx)
 	if err != nil {
 		return err
@@ -357,6 +370,8 @@ func (a *app) approve(ctx context.Context, id uint64) error {
 		return err
 	}
 	switch {
+	case content != "" && want != p.Content:
+		return fail(exitRefused, "proposal %d has content %s, not %s: %s; borcli proposal list shows all", id, p.Content, want, p.What)
 	case p.State != "open":
 		return fail(exitRefused, "%s", p.next())
 	case slices.Contains(p.Approved, from):
@@ -364,7 +379,7 @@ func (a *app) approve(ctx context.Context, id uint64) error {
 	case !slices.Contains(p.Missing, from):
 		return fail(exitRefused, "%s has no seat in the schedule, so it cannot approve; sign as one of: %s", from, addressList(p.Missing))
 	}
-	done, err := a.govern(ctx, txRequest{To: &contracts.MembersAddress, Data: contracts.ApproveCall(common.BigToHash(new(big.Int).SetUint64(id))),
+	done, err := a.govern(ctx, txRequest{To: &contracts.MembersAddress, Data: contracts.ApproveCall(id, p.Content),
 		What: fmt.Sprintf("approve proposal %d: %s", id, p.What)})
 	if err != nil {
 		return err

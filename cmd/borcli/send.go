@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net/http"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/params"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -93,17 +95,34 @@ func (a *app) deliver(ctx context.Context, s *sent) error {
 		return err
 	}
 	a.note("transaction %s", s.Hash)
+	a.signed = &s.Hash
 	var hash common.Hash
 	if err := a.ask(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(raw)); err != nil {
-		var e *exitError
-		if errors.As(err, &e) && e.code == exitUnreachable {
-			s.sent = true
-			return fail(exitUnreachable, "%v. Transaction %s may have arrived: look with borcli tx show before you send it again", err, s.Hash)
+		if certain(err) {
+			return err
 		}
-		return err
+		s.sent, s.Status = true, statusUnknown
+		e := a.explain(err)
+		code := e.code
+		if code == exitRefused { // it may have been taken
+			code = exitTimeout
+		}
+		return &exitError{code, fmt.Sprintf("%s. Transaction %s may have arrived: look with borcli tx show %s before you send it again", e.msg, s.Hash, s.Hash), err}
 	}
 	s.sent = true
 	return a.wait(ctx, s)
+}
+
+// certain says that an error of eth_sendRawTransaction means that the transaction was not taken. A node that gave up or
+// failed within, a proxy that lost its node, and a connection that broke leave that open.
+func certain(err error) bool {
+	var status gethrpc.HTTPError
+	if errors.As(err, &status) {
+		open := status.StatusCode == http.StatusRequestTimeout || status.StatusCode == http.StatusTooManyRequests
+		return status.StatusCode/100 == 4 && !open
+	}
+	var answer gethrpc.Error
+	return errors.As(err, &answer) && answer.ErrorCode() != -32002 && answer.ErrorCode() != -32603
 }
 
 // chainID is the node's, which has to be the one of the settings if they name one.

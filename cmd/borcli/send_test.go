@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"math/big"
 	"net/http"
@@ -154,7 +156,7 @@ func TestWaitEndsForTransactionsThatCannotCome(t *testing.T) {
 	f.says("eth_getTransactionReceipt", map[string]any{})
 	f.says("eth_getTransactionCount", "0x5")
 	f.on("eth_getTransactionReceipt", func([]json.RawMessage) (any, error) { return receipt(tx.Hash(), 50, 1), nil })
-	send("--wait", "final", "--timeout", "1ms").fails(t, exitTimeout, "is in block 50, which is not final")
+	send("--wait", "final", "--timeout", "2s").fails(t, exitTimeout, "is in block 50, which is not final")
 }
 
 func TestFailedTransactionsTellWhy(t *testing.T) {
@@ -186,6 +188,82 @@ func TestLostAnswersNameTheTransaction(t *testing.T) {
 	})
 	o := run(t, "send", someone, "1wei", "--node", proxy.url, "--key", keyFileOf(t))
 	o.fails(t, exitUnreachable, "Transaction "+hash.Hex()+" may have arrived", "borcli tx show")
+}
+
+// An answer that says nothing about the transaction is no refusal: whoever repeats the command would pay twice.
+func TestAnswersThatLeaveItOpen(t *testing.T) {
+	key := keyFileOf(t)
+	for name, c := range map[string]struct {
+		status int // of a proxy that has passed the transaction on
+		code   int // else a JSON-RPC error
+		exit   int
+	}{
+		"502": {http.StatusBadGateway, 0, exitTimeout}, "503": {http.StatusServiceUnavailable, 0, exitTimeout}, "504": {http.StatusGatewayTimeout, 0, exitTimeout},
+		"408": {http.StatusRequestTimeout, 0, exitTimeout}, "429": {http.StatusTooManyRequests, 0, exitTimeout},
+		"time limit": {0, -32002, exitTimeout}, "internal": {0, -32603, exitTimeout},
+		"413": {http.StatusRequestEntityTooLarge, 0, exitRefused}, "refused": {0, -32000, exitRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newNode(t)
+			var hash common.Hash
+			f.on("eth_sendRawTransaction", func(p []json.RawMessage) (any, error) {
+				if hash = decodeSent(p).Hash(); c.status != 0 {
+					return nil, &httpStatus{c.status}
+				}
+				return nil, &rpcError{c.code, "something happened", nil}
+			})
+			send := func(args ...string) outcome {
+				return run(t, append([]string{"send", someone, "1wei", "--node", f.url, "--key", key}, args...)...)
+			}
+			open := c.exit != exitRefused
+			o := send()
+			o.fails(t, c.exit)
+			require.Equal(t, open, strings.Contains(o.err, "Transaction "+hash.Hex()+" may have arrived: look with borcli tx show "+hash.Hex()+" before you send it again"), o.err)
+			o = send("--json")
+			require.Contains(t, o.err, `"hash": "`+hash.Hex()+`"`)
+			if !open {
+				require.Empty(t, o.out)
+				return
+			}
+			require.Equal(t, "unknown", o.json(t)["status"])
+			require.Equal(t, hash.Hex(), o.json(t)["hash"])
+		})
+	}
+}
+
+// An interrupt while the node has the transaction leaves it open, too.
+func TestInterruptedSending(t *testing.T) {
+	f := newNode(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var out, errOut bytes.Buffer
+	release := make(chan struct{})
+	f.on("eth_sendRawTransaction", func([]json.RawMessage) (any, error) { cancel(); <-release; return nil, nil })
+	code := execute(ctx, []string{"send", someone, "1wei", "--node", f.url, "--key", keyFileOf(t)},
+		surroundings{in: strings.NewReader(""), out: &out, errOut: &errOut, home: t.TempDir()})
+	close(release)
+	require.Equal(t, exitOther, code)
+	require.Contains(t, errOut.String(), "interrupted. Transaction 0x")
+	require.Contains(t, errOut.String(), "may have arrived")
+}
+
+// A node's receipt is foreign: without a block, or of another transaction, it is no crash and no success.
+func TestReceiptsThatCannotBeRead(t *testing.T) {
+	f := newNode(t)
+	tx := capture(f)
+	for name, change := range map[string]func(map[string]any){
+		"no block": func(r map[string]any) { delete(r, "blockNumber") }, "null": func(r map[string]any) { r["blockNumber"] = nil },
+		"huge": func(r map[string]any) { r["blockNumber"] = "0x10000000000000000" }, "other": func(r map[string]any) { r["transactionHash"] = common.Hash{1} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.on("eth_getTransactionReceipt", func([]json.RawMessage) (any, error) {
+				r := receipt(tx.Hash(), 9, 1)
+				change(r)
+				return r, nil
+			})
+			o := run(t, "send", someone, "1wei", "--node", f.url, "--key", keyFileOf(t))
+			o.fails(t, exitOther, "receipt of transaction "+tx.Hash().Hex()+" cannot be read", "was sent: look again with borcli tx wait")
+		})
+	}
 }
 
 func TestTxCommands(t *testing.T) {

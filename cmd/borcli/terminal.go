@@ -129,6 +129,14 @@ func (a *app) secret(ctx context.Context, prompt string) (string, error) {
 	}
 }
 
+// dropTypedAhead forgets what was typed before a question: the next lines of a pasted block are no answer to it.
+func (a *app) dropTypedAhead() {
+	if f, ok := a.in.(*os.File); ok {
+		flushTerminal(int(f.Fd())) //nolint:gosec // a descriptor
+		a.stdin = newLineReader(a.in)
+	}
+}
+
 // confirm asks before something is done that cannot be undone. Without a terminal the answer is otherwise.
 func (a *app) confirm(ctx context.Context, otherwise bool, format string, args ...any) error {
 	if a.Yes {
@@ -141,6 +149,7 @@ func (a *app) confirm(ctx context.Context, otherwise bool, format string, args .
 		}
 		return fail(exitUsage, "%s Say --yes to do it", question)
 	}
+	a.dropTypedAhead()
 	fmt.Fprint(a.errOut, question+" [y/N] ")
 	type answer struct {
 		s   string
@@ -156,7 +165,7 @@ func (a *app) confirm(ctx context.Context, otherwise bool, format string, args .
 		if s := strings.ToLower(strings.TrimSpace(got.s)); s == "y" || s == "yes" {
 			return nil
 		}
-		return fail(exitOther, "nothing was done")
+		return fail(exitOther, "nothing was done: answer y to go on, or say --yes (%sYES=true) not to be asked", envPrefix)
 	case <-ctx.Done():
 		fmt.Fprintln(a.errOut)
 		return ctx.Err()

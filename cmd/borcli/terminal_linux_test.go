@@ -124,6 +124,73 @@ func TestPeopleAreAskedBeforeMoneyMoves(t *testing.T) {
 	onTerminal(t, "", append(args, "--yes")...).succeeds(t)
 }
 
+// onPTY runs a command line on a terminal where something was typed ahead. until reads the screen up to a text.
+func onPTY(t *testing.T, ahead string, environ []string, args ...string) (screen *os.File, until func(end string), done chan int) {
+	t.Helper()
+	screen, tty := openTerminal(t)
+	r := bufio.NewReader(screen)
+	until = func(end string) {
+		shown := ""
+		for !strings.HasSuffix(shown, end) {
+			b, err := r.ReadByte()
+			require.NoError(t, err, shown)
+			shown += string(b)
+		}
+	}
+	_, err := screen.WriteString(ahead)
+	require.NoError(t, err)
+	until(strings.ReplaceAll(ahead, "\n", "\r\n")) // its echo: the terminal has it
+	done = make(chan int, 1)
+	home := t.TempDir()
+	go func() {
+		done <- execute(t.Context(), args, surroundings{in: tty, out: tty, errOut: tty, environ: environ, home: home, inTTY: true, errTTY: true})
+	}()
+	return screen, until, done
+}
+
+// The lines that follow in a pasted block are no answers.
+func TestWhatWasTypedBeforeTheQuestionIsNoAnswer(t *testing.T) {
+	f := newNode(t)
+	args := []string{"send", someone, "1.5ether", "--node", f.url, "--key", keyFileOf(t)}
+	for _, ahead := range []string{"y\n", "n\nborcli account show\n", "y"} {
+		screen, until, done := onPTY(t, ahead, nil, args...)
+		until("Go on? [y/N] ")
+		_, err := screen.WriteString("y\n")
+		require.NoError(t, err)
+		require.Equal(t, exitOK, <-done, "%q", ahead)
+	}
+	screen, until, done := onPTY(t, "y\n", nil, args...)
+	until("Go on? [y/N] ")
+	_, err := screen.WriteString("\n")
+	require.NoError(t, err)
+	until("answer y to go on, or say --yes (BORCLI_YES=true) not to be asked")
+	require.Equal(t, exitOther, <-done)
+	require.Equal(t, 3, f.called("eth_sendRawTransaction"))
+}
+
+// With the settings of the first block of a guide nothing asks: its other blocks can be pasted.
+func TestGuidesCanBePasted(t *testing.T) {
+	f := newNode(t)
+	for _, guide := range []string{"quickstart.md", "governance.md"} {
+		text, err := os.ReadFile(filepath.Join("../../docs", guide))
+		require.NoError(t, err)
+		_, rest, _ := strings.Cut(string(text), "```sh\n")
+		block, _, _ := strings.Cut(rest, "```")
+		var environ []string
+		for _, line := range strings.Split(block, "\n") {
+			words, ok := strings.CutPrefix(line, "export ")
+			for _, w := range strings.Fields(words) {
+				if ok && strings.HasPrefix(w, envPrefix) && !strings.HasPrefix(w, envPrefix+"NODE=") {
+					environ = append(environ, w)
+				}
+			}
+		}
+		_, until, done := onPTY(t, "", environ, "send", someone, "5000ether", "--node", f.url, "--key", keyFileOf(t))
+		until("gas used")
+		require.Equal(t, exitOK, <-done, guide)
+	}
+}
+
 // The line of progress is for terminals alone, and is gone at the end.
 func TestProgressLine(t *testing.T) {
 	f := newNode(t)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -15,15 +16,26 @@ import (
 
 func upgradeCommand() *cobra.Command {
 	var file, name string
+	var height uint64
+	var force bool
 	return group("upgrade", "Upgrades of the chain's rules",
 		command("propose", "Propose an upgrade that the genesis file describes", func(ctx context.Context, a *app, _ []string) error {
-			return a.proposeUpgrade(ctx, file, name)
+			return a.proposeUpgrade(ctx, file, name, force)
 		}, sends, flags(func(f *pflag.FlagSet) {
 			f.StringVar(&file, "genesis", "", "the network's genesis file with the upgrade in its list of upgrades")
 			f.StringVar(&name, "name", "", "name of the upgrade; may be left out if the file has only one that is still to come")
+			f.BoolVar(&force, "force", false, "propose even though the node that is asked does not know the upgrade")
 		}), long("Propose an upgrade that the genesis file describes. Give the same file to every operator first: a node without\n"+
-			"the description stops before the upgrade's height and says so."),
+			"the description stops before the upgrade's height and says so. An upgrade that the node here does not know is\n"+
+			"refused: a vote for a digest that nobody can describe would end the chain at its height."),
 			example("borcli upgrade propose --genesis genesis.json --name osaka-2")),
+		command("withdraw", "Propose to call off an upgrade that was decided", func(ctx context.Context, a *app, _ []string) error {
+			return a.withdrawUpgrade(ctx, name, height)
+		}, sends, flags(func(f *pflag.FlagSet) {
+			f.StringVar(&name, "name", "", "name of the upgrade, as borcli upgrade list shows it")
+			f.Uint64Var(&height, "height", 0, "block from which it would count, as borcli upgrade list shows it")
+		}), long("Propose to call off an upgrade that was decided. The last approval must come before the last block below the height."),
+			example("borcli upgrade withdraw --name osaka-2 --height 120000")),
 		command("list", "List the upgrades that were decided, and those that the node knows", func(ctx context.Context, a *app, _ []string) error {
 			r, err := a.rules(ctx)
 			if err != nil {
@@ -33,7 +45,7 @@ func upgradeCommand() *cobra.Command {
 		}))
 }
 
-func (a *app) proposeUpgrade(ctx context.Context, file, name string) error {
+func (a *app) proposeUpgrade(ctx context.Context, file, name string, force bool) error {
 	if file == "" {
 		return fail(exitUsage, "name the genesis file that describes the upgrade with --genesis")
 	}
@@ -55,6 +67,14 @@ func (a *app) proposeUpgrade(ctx context.Context, file, name string) error {
 	if u.Height <= uint64(at.Number)+contracts.ChangeNotice {
 		return fail(exitUsage, "upgrade %s begins at block %d, which is too near: the chain is at block %d and a change has %d blocks of notice from the last approval on; write a greater height into %s and give it to every operator", u.Name, u.Height, uint64(at.Number), contracts.ChangeNotice, file)
 	}
+	r, err := a.rules(ctx)
+	if err != nil {
+		return err
+	}
+	knows := func(k chainUpgrade) bool { return k.Digest == u.Digest() }
+	if !force && !slices.ContainsFunc(r.Known, knows) {
+		return fail(exitRefused, "the node does not know upgrade %s (%s): put %s into its folder and start it again, and so every other node, then propose; or use --force", u.Name, u.Digest(), file)
+	}
 	data, err := contracts.UpgradeCall(u.Height, u.Name, u.Digest())
 	if err != nil {
 		return err
@@ -62,11 +82,41 @@ func (a *app) proposeUpgrade(ctx context.Context, file, name string) error {
 	return a.propose(ctx, fmt.Sprintf("upgrade %s (%s) from block %d on", u.Name, u.Digest(), u.Height), data)
 }
 
+// withdrawUpgrade proposes the zero digest for an upgrade that is decided and still to come.
+func (a *app) withdrawUpgrade(ctx context.Context, name string, height uint64) error {
+	if name == "" || height == 0 {
+		return fail(exitUsage, "name the upgrade with --name and --height; borcli upgrade list shows both")
+	}
+	r, err := a.rules(ctx)
+	if err != nil {
+		return err
+	}
+	list := r.upgrades()
+	same := func(c chainChange) bool { return c.Name == name && uint64(c.Number) == height }
+	i := slices.IndexFunc(list.Pending, same)
+	switch {
+	case slices.ContainsFunc(list.Applied, same) || i >= 0 && height <= uint64(r.Number):
+		return fail(exitRefused, "upgrade %s is in force from block %d on, which is the next block or lies behind: it is too late to withdraw it", quoteOdd(name), height)
+	case i < 0:
+		return fail(exitNotFound, "no upgrade %s was decided for block %d; borcli upgrade list shows all", quoteOdd(name), height)
+	case list.Pending[i].Digest == nil || *list.Pending[i].Digest == common.Hash{}:
+		return fail(exitRefused, "upgrade %s of block %d was withdrawn before", quoteOdd(name), height)
+	}
+	data, err := contracts.UpgradeCall(height, name, common.Hash{})
+	if err != nil {
+		return err
+	}
+	return a.propose(ctx, fmt.Sprintf("withdraw upgrade %s from block %d on", quoteOdd(name), height), data)
+}
+
 // findUpgrade finds an upgrade of the file by name, or the only one above a height.
 func findUpgrade(gen *genesis.Genesis, name string, head uint64) (*genesis.Upgrade, error) {
 	var fit []genesis.Upgrade
 	var names []string
 	for _, u := range gen.Upgrades() {
+		if u.Withdrawn != (common.Hash{}) {
+			continue
+		}
 		names = append(names, u.Name)
 		if u.Name == name || name == "" && u.Height > head {
 			fit = append(fit, u)

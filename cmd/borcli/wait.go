@@ -14,6 +14,7 @@ import (
 
 // Where a transaction is.
 const (
+	statusUnknown  = "unknown" // the node did not say whether it took it
 	statusPending  = "pending"
 	statusIncluded = "included"
 	statusFinal    = "final"
@@ -156,6 +157,9 @@ func (a *app) look(ctx context.Context, s *sent) (done bool, err error) {
 	var r *types.Receipt
 	if err := a.ask(ctx, &r, "eth_getTransactionReceipt", s.Hash); err != nil {
 		return false, err
+	}
+	if r != nil && (r.BlockNumber == nil || !r.BlockNumber.IsUint64() || r.TxHash != s.Hash) {
+		return false, fail(exitOther, "the node's receipt of transaction %s cannot be read, it names no block or another transaction; take another node by --node", s.Hash)
 	}
 	if r == nil {
 		s.forget()

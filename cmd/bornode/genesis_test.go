@@ -23,10 +23,11 @@ func TestUpgradesCommand(t *testing.T) {
 		require.NoError(t, cmd.Execute())
 		return out.String()
 	}
-	require.Equal(t, "name          height  digest\nwider-blocks  100000  "+digest+"\n", run("--genesis", file))
+	lost := gen.Upgrades()[1].Withdrawn.Hex()
+	require.Equal(t, "name          height  digest\nwider-blocks  100000  "+digest+"\nlost          200000  "+lost+" withdrawn\n", run("--genesis", file))
 	var list []map[string]any
 	require.NoError(t, json.Unmarshal([]byte(run("--genesis", file, "--json")), &list))
-	require.Equal(t, []map[string]any{{"name": "wider-blocks", "height": 100000.0, "digest": digest}}, list)
+	require.Equal(t, []map[string]any{{"name": "wider-blocks", "height": 100000.0, "digest": digest}, {"name": "lost", "height": 200000.0, "digest": lost, "withdrawn": true}}, list)
 
 	cmd := root()
 	cmd.SetArgs([]string{"genesis", "upgrades", "--genesis", "no such file"})

@@ -39,20 +39,25 @@ func TestAskOnTheTerminal(t *testing.T) {
 	call(t, cl, &a, "wallet_newAccount", "main", password)
 	call(t, cl, nil, "wallet_unlock", "main", password, 600)
 	screen := bufio.NewReader(person)
-	for _, answer := range []string{"yes", "no"} {
+	for _, sign := range []bool{true, false} {
 		signed := make(chan error, 1)
 		go func() { signed <- cl.CallContext(t.Context(), nil, "personal_sign", "0x68656c6c6f", a) }()
 		seen := ""
-		for !strings.Contains(seen, "Type yes to sign") {
+		for !strings.Contains(seen, " to sign, no to refuse: ") {
 			b, err := screen.ReadByte()
 			require.NoError(t, err)
 			seen += string(b)
 		}
 		require.Contains(t, seen, `text "hello"`)
 		require.Contains(t, seen, a.Hex())
+		answer := "no"
+		if sign {
+			_, rest, _ := strings.Cut(seen, "Type ")
+			answer, _, _ = strings.Cut(rest, " ")
+		}
 		_, err := person.WriteString(answer + "\n")
 		require.NoError(t, err)
-		if answer == "yes" {
+		if sign {
 			require.NoError(t, <-signed)
 		} else {
 			require.ErrorContains(t, <-signed, "the operator refused to sign")

@@ -194,5 +194,6 @@ type Evidence struct {
 	Slot    uint64        // of the double block, or of the later vote's target
 	Headers [2]Header     // DoubleSeal
 	Votes   [2]block.Vote // DoubleVote: both; CrossVote: the precommit, then the prevote
+	Key     block.BLSKey  // what both Votes were verified under; the guilty may have another by now
 	Path    []common.Hash // CrossVote: headers from D down to the first at or below B's slot
 }

@@ -156,7 +156,7 @@ func (m *Machine) convict() {
 		switch w := m.pool.index[a.Voter]; {
 		case a.bad || b.bad || w == nil:
 		case a.alone && b.alone:
-			if w.caught[s.offence()] {
+			if w.caught[s.offence()] || a.key != b.key { // guilt of two keys is not provable
 				break
 			}
 			var path []common.Hash
@@ -169,7 +169,7 @@ func (m *Machine) convict() {
 				w.caught = make(map[offence]bool)
 			}
 			w.caught[s.offence()] = true
-			m.tell(Evidence{Kind: s.kind, Guilty: a.Voter, Slot: s.offence().slot, Votes: [2]block.Vote{a.Vote, b.Vote}, Path: path})
+			m.tell(Evidence{Kind: s.kind, Guilty: a.Voter, Slot: s.offence().slot, Votes: [2]block.Vote{a.Vote, b.Vote}, Key: a.key, Path: path})
 		default:
 			keep = append(keep, s)
 		}

@@ -126,6 +126,26 @@ func TestFloodHidesNoGuilt(t *testing.T) {
 	require.Equal(t, even[n-1].Hash, ev[0].Path[0])
 }
 
+// Evidence names the key of the votes also when its owner is about to lose the seat, and has none in the schedule that
+// produces.
+func TestEvidenceNamesTheKey(t *testing.T) {
+	c := newChainLab(t, nil)
+	c.more(5)
+	c.more(1, withFC(c.fc(c.hashes[4])))
+	c.more(4) // 9 and 10 are joint
+	count, next := c.owners(10)
+	require.Len(t, count, 2)
+	require.Negative(t, next.Index(account(1)))
+	twin := c.child(c.hashes[9], 10, salt(1))
+	c.step(HeaderEvent{twin})
+	c.step(VotesEvent{votesOn(c.link(block.Prevote, c.hashes[10]), 1, 4)})
+	c.step(VotesEvent{votesOn(c.link(block.Prevote, twin.Hash), 1, 4)})
+	ev := targetsOf(c.answerAll(c.drain()).Evidence, DoubleVote)
+	require.Len(t, ev, 2)
+	require.Equal(t, oldSchedule[1].Key, ev[0].Key)
+	require.Equal(t, newSchedule[1].Key, ev[1].Key)
+}
+
 // Two wrong signatures can sum up right. A vote that counted in a sum is verified by itself before it accuses.
 func TestEvidenceIsVerifiedAlone(t *testing.T) {
 	for _, genuine := range []bool{true, false} {

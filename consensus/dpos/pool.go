@@ -15,8 +15,9 @@ type pooled struct {
 	good bool  // by itself or in a sum: a sum can be right though its parts are not
 	bad  bool
 
-	alone    bool // good by itself
-	unsought bool // not compared with all the voter's others: the Step's work for that was spent
+	alone    bool         // good by itself
+	key      block.BLSKey // under which it was found good
+	unsought bool         // not compared with all the voter's others: the Step's work for that was spent
 }
 
 // voter holds one producer's votes above the LIB, oldest arrival first.
@@ -38,9 +39,10 @@ type tally struct {
 
 // question is a Tally that the driver has not answered yet.
 type question struct {
-	t     *tally // nil: one vote alone
-	link  block.Link
-	picks []*pooled
+	t         *tally // nil: one vote alone
+	link      block.Link
+	picks     []*pooled
+	schedules []block.Schedule // hold the voters' keys
 }
 
 type pool struct {
@@ -259,6 +261,7 @@ func (m *Machine) evaluate(t *tally) {
 
 func (m *Machine) ask(q *question, schedules []block.Schedule) {
 	m.pool.lastID++
+	q.schedules = schedules
 	m.pool.questions[m.pool.lastID] = q
 	votes := make([]block.Vote, len(q.picks))
 	for i, x := range q.picks {
@@ -296,6 +299,7 @@ func (m *Machine) tallied(ev *Tallied) error {
 			continue
 		}
 		x.alone = x.alone || len(q.picks) == 1
+		x.key = keyIn(q.schedules, x.Voter)
 		if w := m.pool.index[x.Voter]; x.unsought && w != nil && (x.node == nil || !x.node.gone) {
 			x.unsought = false
 			m.suspect(w, x) // a genuine vote is not lost in a flood of others
@@ -317,6 +321,16 @@ func (m *Machine) tallied(ev *Tallied) error {
 	q.t.stuck = !found
 	m.evaluate(q.t)
 	return nil
+}
+
+// keyIn is the key that a driver verifies the account's votes under: that of its first seat.
+func keyIn(schedules []block.Schedule, a common.Address) (key block.BLSKey) {
+	for _, s := range schedules {
+		if i := s.Index(a); i >= 0 {
+			return s[i].Key
+		}
+	}
+	return key
 }
 
 // discard forgets a vote whose signature is wrong, so that its pretended voter may vote again.

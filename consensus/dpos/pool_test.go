@@ -240,6 +240,7 @@ func TestCrossVoteIsEvidence(t *testing.T) {
 		require.Equal(t, CrossVote, ev[0].Kind)
 		require.Equal(t, account(3), ev[0].Guilty)
 		require.Equal(t, [2]block.Vote{com[0], pre[0]}, ev[0].Votes)
+		require.Equal(t, firstN(4)[3].Key, ev[0].Key)
 		require.Equal(t, []common.Hash{y.Hash, x, genesisHash}, ev[0].Path)
 	}
 	// On one branch, or from a source at B or above: no offence.

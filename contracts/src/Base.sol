@@ -78,7 +78,7 @@ abstract contract Base {
     Seat[] internal _previous;
     mapping(address => Account) internal _account;
     mapping(address => Ballot[]) internal _ballots;
-    mapping(bytes32 => Path) internal _path; // by the hash of the block on top
+    mapping(address => mapping(bytes32 => Path)) internal _path; // by who proved it and the hash of the block on top
 
     event Registered(address indexed account, bytes key);
     event Resigned(address indexed account);
@@ -94,7 +94,7 @@ abstract contract Base {
     event Jailed(address indexed account, uint64 epoch, uint32 emptyTurns, uint64 until);
     event Unjailed(address indexed account);
     event Slashed(address indexed account, uint8 rule, uint64 slot, uint256 amount);
-    event PathProven(bytes32 indexed top, bytes32 next, uint64 topSlot, uint64 lowSlot);
+    event PathProven(address indexed account, bytes32 indexed top, bytes32 next, uint64 topSlot, uint64 lowSlot);
     event ScheduleChosen(uint64 indexed epoch, address[] accounts);
 
     // ---------------------------------------------------------------- shared

@@ -29,7 +29,7 @@ abstract contract Evidence is Base {
     /// Proves that the owner of a key broke a rule of voting: two prevotes on two blocks of one slot (headers and
     /// records stay empty), or a precommit on B (first) and a prevote on D (second) that conflicts with B while
     /// source(D) < B < D. For the latter headers lead from D, by parents, down to the first block that is not above B's
-    /// slot, each with its record; runs that provePath remembers are left out.
+    /// slot, each with its record; runs that provePath remembers for the caller are left out.
     function evidenceVotes(
         bytes calldata key128,
         Votes.Vote calldata first,
@@ -73,7 +73,7 @@ abstract contract Evidence is Base {
     }
 
     /// Remembers a run of headers, each followed by its parent, for evidence whose headers are too many for one
-    /// transaction.
+    /// transaction. Only the caller's own evidence uses it: nobody can get in the way of another's.
     function provePath(bytes[] calldata headers, bytes[] calldata records) external {
         require(headers.length == records.length && headers.length > 0, "Producers: the headers are missing");
         bytes32 top = keccak256(headers[0]);
@@ -83,8 +83,8 @@ abstract contract Evidence is Base {
             (p.low, p.next) = _readHeader(headers[i], records[i]);
             if (i == 0) p.top = p.low;
         }
-        _path[top] = p;
-        emit PathProven(top, p.next, p.top, p.low);
+        _path[msg.sender][top] = p;
+        emit PathProven(msg.sender, top, p.next, p.top, p.low);
     }
 
     // D's branch passes B's slot without B.
@@ -101,15 +101,16 @@ abstract contract Evidence is Base {
             uint64 slot;
             uint64 low;
             bytes32 next;
-            Path storage p = _path[want];
-            if (p.next != 0 && p.low > b.targetSlot) {
-                (slot, low, next) = (p.top, p.low, p.next);
-            } else {
-                require(i < headers.length, "Producers: the headers end above B's slot");
-                require(keccak256(headers[i]) == want, "Producers: the headers do not lead down from D");
+            if (i < headers.length && keccak256(headers[i]) == want) {
                 (slot, next) = _readHeader(headers[i], records[i]);
                 low = slot;
                 i++;
+            } else {
+                Path storage p = _path[msg.sender][want];
+                bool known = p.next != 0 && p.low > b.targetSlot;
+                require(known || i < headers.length, "Producers: the headers end above B's slot");
+                require(known, "Producers: the headers do not lead down from D");
+                (slot, low, next) = (p.top, p.low, p.next);
             }
             require(begun || slot == d.targetSlot, "Producers: D's slot is another");
             begun = true;

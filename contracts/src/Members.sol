@@ -29,6 +29,7 @@ contract Members {
     struct Change {
         uint64 height; // from this block on
         uint8 kind; // PARAMETER or UPGRADE
+        uint64 number; // of the decision, from 1 on
         string name;
         bytes value; // a parameter's value; an upgrade's 32-byte digest
     }
@@ -52,6 +53,7 @@ contract Members {
     uint256 public constant MAX_DATA = 8192; // bytes of a proposal
     uint256 public constant NOTICE = 64; // blocks from the decision of a change to its height
     uint256 public constant MAX_CHANGES = 1024;
+    uint256 public constant UPGRADE_PLACES = 64; // of MAX_CHANGES, the last, for upgrades alone
     uint256 public constant MAX_NAME = 64; // bytes of a change's name
     uint256 public constant MAX_VALUE = 32; // bytes of a change's value
 
@@ -71,6 +73,8 @@ contract Members {
     Proposal[] internal _proposals;
     mapping(uint256 => mapping(address => bool)) internal _approved;
     Change[] internal _changes;
+    mapping(bytes32 => uint256) internal _changePlace; // keccak256(abi.encode(kind, height, name)) -> place + 1
+    uint64 internal _decisions; // how many there were
 
     event NodeSet(bytes peerId, address indexed account, uint8 roles);
     event NodeRemoved(bytes peerId, address indexed account);
@@ -103,11 +107,15 @@ contract Members {
     }
 
     /// Approves a proposal. It takes effect with the approval that completes a quorum of the schedule as it is then;
-    /// approvals of accounts that left the schedule do not count.
-    function approve(uint256 id) external {
+    /// approvals of accounts that left the schedule do not count. content is keccak256(abi.encode(kind, data)): numbers
+    /// are given in the order of inclusion, so on another branch the number may be another proposal's.
+    function approve(uint256 id, bytes32 content) external {
         require(id < _proposals.length, "Members: no such proposal");
         require(PRODUCERS.isActive(msg.sender), "Members: only a producer of the schedule approves");
         Proposal storage p = _proposals[id];
+        require(
+            content == keccak256(abi.encode(p.kind, p.data)), "Members: the proposal is another one than the caller approves"
+        );
         require(!p.done, "Members: the proposal took effect before");
         require(block.timestamp <= uint256(p.createdAt) + _proposalSeconds, "Members: the proposal has expired");
         require(!_approved[id][msg.sender], "Members: the caller approved before");
@@ -233,13 +241,33 @@ contract Members {
     }
 
     function _change(uint64 height, uint8 kind, string memory name, bytes memory value) private {
-        // Nodes read the list before every block: it is bounded. The notice gives operators whose node lacks an
-        // upgrade the time to see it coming.
-        require(height >= block.number + NOTICE, "Members: a change takes effect 64 blocks after its decision at the earliest");
+        // The notice gives operators whose node lacks an upgrade the time to see it coming. Withdrawing one needs none:
+        // it must be possible until the last block before the height, since nodes that lack the upgrade end there.
+        bytes32 key = keccak256(abi.encode(kind, height, name));
+        uint256 place = _changePlace[key];
+        if (kind == UPGRADE && bytes32(value) == 0) {
+            require(place != 0, "Members: no such upgrade was decided");
+            require(height > block.number, "Members: the upgrade is in force");
+        } else {
+            require(
+                height >= block.number + NOTICE, "Members: a change takes effect 64 blocks after its decision at the earliest"
+            );
+        }
         require(bytes(name).length > 0 && bytes(name).length <= MAX_NAME, "Members: a change has a name of 1 to 64 bytes");
         require(value.length <= MAX_VALUE, "Members: the value of a change has 32 bytes at most");
-        require(_changes.length < MAX_CHANGES, "Members: the list of changes is full");
-        _changes.push(Change(height, kind, name, value));
+        _decisions++;
+        if (place != 0) {
+            _changes[place - 1].number = _decisions;
+            _changes[place - 1].value = value;
+        } else {
+            // Nodes read the list before blocks: it is bounded. However many parameters were voted, an upgrade can be.
+            require(
+                _changes.length < (kind == UPGRADE ? MAX_CHANGES : MAX_CHANGES - UPGRADE_PLACES),
+                "Members: the list of changes is full"
+            );
+            _changes.push(Change(height, kind, _decisions, name, value));
+            _changePlace[key] = _changes.length;
+        }
         emit ChangeDecided(height, kind, name, value);
     }
 
@@ -293,7 +321,8 @@ contract Members {
         return _deployers;
     }
 
-    /// What was decided about parameters and upgrades, oldest decision first.
+    /// What was decided about parameters and upgrades. A decision replaces an earlier one of the same kind, height and
+    /// name in its place; numbers tell which of two is the later.
     function changes() external view returns (Change[] memory) {
         return _changes;
     }
