@@ -220,6 +220,7 @@ func TestPoolContentIsBounded(t *testing.T) {
 	for method, args := range all {
 		require.NoError(t, n.call(nil, method, args...))
 	}
+	require.Eventually(t, func() bool { return idle(n.srv) == "" }, waitTime, pollTime)
 	add(1, 10) // more than the host's share
 	for _, method := range []string{"txpool_content", "txpool_contentFrom"} {
 		requireCode(t, n.call(nil, method, all[method]...), codeLimit, "rpc.in_flight_bytes_per_host")
@@ -259,6 +260,7 @@ func TestAnswersCountWhileTheyAreMade(t *testing.T) {
 		return n.call(nil, "debug_traceBlockByNumber", "0x1", map[string]any{"tracer": "callTracer"})
 	}
 	require.NoError(t, trace())
+	require.Eventually(t, func() bool { return idle(n.srv) == "" }, waitTime, pollTime, "its answer is given back")
 	n.srv.inFlight.force("127.0.0.1", 1<<20)
 	requireCode(t, trace(), codeLimit, "rpc.in_flight_bytes_per_host")
 	n.srv.inFlight.give("127.0.0.1", 1<<20)
