@@ -31,6 +31,9 @@ const (
 	maxLogBytes        = 32 << 20              // memory of the logs of one answer
 	maxScheduleTurns   = 1024                  // turns of one bor_schedule
 	maxPoolContent     = 20000                 // transactions of one txpool_content or txpool_inspect
+	maxPoolBytes       = 32 << 20              // JSON of one txpool_content, txpool_contentFrom or txpool_inspect
+	poolItemBytes      = 1024                  // of a transaction in it, beside its data
+	answerCopies       = 2                     // times that an answer is in memory while it is made
 	maxCallDataBytes   = 1 << 20               // input of one eth_call
 	logChunkBlocks     = 256                   // blocks whose blooms are read together where the log index lacks them
 	logCacheChunks     = 512                   // chunks of final blocks whose blooms stay in memory (64 KiB each)
@@ -39,6 +42,7 @@ const (
 	maxSyncWaiters     = 4096                  // eth_sendRawTransactionSync under way
 	maxHostWaiters     = 1024                  // the same of one host
 	maxSyncWait        = 60_000                // milliseconds of one eth_sendRawTransactionSync
+	defaultSyncWait    = 20_000                // the same if it names none
 	maxConnRequests    = 64                    // requests of one WebSocket or Unix connection that are not answered
 	maxGateQueue       = 16384                 // requests of one host that wait for a place
 	minInFlight        = 256 << 10             // bytes of requests and answers that a host may hold however much the others do
