@@ -23,8 +23,8 @@
 // whose state exists or is recoverable, and re-executes upwards from there, from genesis if need be.
 //
 // Rules. Which gas limit, base fee, block size and upgrades hold for a block is what its parent's state says of the
-// producers' votes (docs/wire.md, docs/adr/0007). They are read once per state and by whoever needs them: execution and
-// building, which apply them, and readers by ParamsAt, Decisions and PrepareState. Each block is checked against bounds
+// producers' votes (docs/wire.md, docs/adr/0007). They are read once per state by execution
+// and building, which apply them, and apart from that for readers (ParamsAt, Decisions, PrepareState). Each block is checked against bounds
 // when it comes (CheckBody) and against its own rules when it is executed. ErrUnknownUpgrade means that this node must
 // stop.
 //

@@ -355,6 +355,30 @@ func TestUnknownUpgradeIsAnnounced(t *testing.T) {
 	require.Equal(t, []uint64{69, 64, 32, 16, 8, 4, 2, 1}, warned())
 }
 
+// The block before an upgrade's height is the last that can withdraw it. The log tells of a decision that took the place
+// of another, too.
+func TestWithdrawnInTheLastBlock(t *testing.T) {
+	gen := newTestGenesis(t, withMembers)
+	maker := newTestNode(t, gen)
+	core, logs := observer.New(zap.InfoLevel)
+	n := &testNode{t: t, gen: gen, store: newMemStore(), cfg: testConfig(t.TempDir())}
+	c, err := Open(context.Background(), n.cfg, gen, n.store, zap.New(core), nil)
+	require.NoError(t, err)
+	n.Chain = c
+	t.Cleanup(func() { require.NoError(t, n.Close()) })
+	maker.decideIn(maker.vote(contracts.UpgradeCall(70, "later", common.Hash{1})), maker.parameter(90, genesis.GasLimit, "40000000"))
+	maker.upTo(68)
+	n.give(maker.blocks(1, 68)...)
+	told := func() int { return logs.FilterMessageSnippet("the producers voted for a change").Len() }
+	require.Equal(t, 2, told())
+	maker.decideIn(maker.vote(contracts.UpgradeCall(70, "later", common.Hash{})))
+	require.EqualValues(t, 69, maker.Head().Number())
+	n.give(maker.blocks(69, 69)...)
+	require.Equal(t, 1, logs.FilterMessageSnippet("has no effect").Len())
+	require.Equal(t, 2, told())
+	n.give(maker.upTo(75)...)
+}
+
 func TestVotedSettings(t *testing.T) {
 	gen := newTestGenesis(t, withMembers)
 	n := newTestNode(t, gen)

@@ -45,7 +45,8 @@ func (a *borAPI) ExportBlocks(ctx context.Context, from hexutil.Uint64, count *h
 		return nil, invalidParams("block %d is not final; the last irreversible block is %d", uint64(from), final)
 	}
 	out := &exportJSON{Blocks: []hexutil.Bytes{}, Final: hexutil.Uint64(final)}
-	size := 0
+	held, size := a.hold(a.host(ctx)), 0
+	defer held.give()
 	for h := uint64(from); h <= final && uint64(len(out.Blocks)) < n; h++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -57,6 +58,9 @@ func (a *borAPI) ExportBlocks(ctx context.Context, from hexutil.Uint64, count *h
 		raw := b.Encode()
 		if size += len(raw); size > maxExportBytes && len(out.Blocks) > 0 {
 			break
+		}
+		if err := held.gather(answerCopies * 2 * len(raw)); err != nil { // in hex
+			return nil, err
 		}
 		out.Blocks = append(out.Blocks, raw)
 	}

@@ -8,8 +8,9 @@
 // filters and waiting calls (budget). A request has a place while it works, never while it waits for another gate, an
 // event or its client (caller). WebSocket and Unix connections (wire) read the next message only when there is room.
 //
-// Events come from Server.Run (the chain's, in order) and from one goroutine that reads the pool; the hub puts them into
-// one bounded queue per subscriber and never waits. Each subscription has a goroutine that sends its queue to the client.
+// Events come from Server.Run (the chain's, in order: a bounded queue and a goroutine that passes them on, so that the
+// chain never waits for subscribers) and from one goroutine that reads the pool; the hub puts them into one bounded queue
+// per subscriber and never waits. Each subscription has a goroutine that sends its queue to the client.
 // A subscriber that does not keep up is told and its connection closed (a polled filter: dropped, and the next poll says
 // so); no event is ever left out silently. One goroutine adds final blocks to the log index.
 //

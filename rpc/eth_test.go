@@ -405,6 +405,20 @@ func TestSubmitSync(t *testing.T) {
 	require.ErrorAs(t, err, &d)
 	require.Equal(t, tx.Hash().Hex(), d.ErrorData())
 	require.True(t, n.pool.Has(tx.Hash()), "it stays in the pool")
+	n.mine()
+
+	for i, wait := range []any{60_000, 0, "0x0", "60000", uint64(1 << 60), "0xffffffffffffffff", nil} {
+		tx = n.sign(0, uint64(i+2), &to, 1, nil, 21_000)
+		raw, err = tx.MarshalBinary()
+		require.NoError(t, err)
+		go func() { done <- n.call(&r, "eth_sendRawTransactionSync", hexutil.Bytes(raw), wait) }()
+		require.Eventually(t, func() bool { return n.pool.Has(tx.Hash()) || len(done) > 0 }, waitTime, pollTime)
+		b = n.mine()
+		require.NoError(t, <-done, "%v", wait)
+		require.Equal(t, b.Hash(), r.BlockHash)
+	}
+	requireCode(t, n.call(nil, "eth_sendRawTransactionSync", hexutil.Bytes(raw), "soon"), codeInvalidParams, "soon")
+	requireCode(t, n.call(nil, "eth_sendRawTransactionSync", hexutil.Bytes(raw), -1), codeInvalidParams, "-1")
 }
 
 func TestFees(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/common/math"
 	"github.com/ethereum/go-ethereum/core/types"
 )
 
@@ -25,13 +26,12 @@ func (a *ethAPI) SendRawTransaction(_ context.Context, raw hexutil.Bytes) (commo
 	return tx.Hash(), nil
 }
 
-// SendRawTransactionSync also waits until the transaction is in a block and answers with its receipt (EIP-7966).
-func (a *ethAPI) SendRawTransactionSync(ctx context.Context, raw hexutil.Bytes, millis *hexutil.Uint64) (*receiptJSON, error) {
-	wait := uint64(20_000)
-	if millis != nil {
-		if wait = uint64(*millis); wait == 0 || wait > maxSyncWait {
-			return nil, invalidParams("timeout of %d ms, 1 to %d are allowed", wait, maxSyncWait)
-		}
+// SendRawTransactionSync also waits until the transaction is in a block and answers with its receipt (EIP-7966). The
+// longest wait is a number or a string; 0 is the default, and more than the bound is the bound.
+func (a *ethAPI) SendRawTransactionSync(ctx context.Context, raw hexutil.Bytes, millis *math.HexOrDecimal64) (*receiptJSON, error) {
+	wait := uint64(defaultSyncWait)
+	if millis != nil && *millis > 0 {
+		wait = min(uint64(*millis), maxSyncWait)
 	}
 	ctx, leave, err := a.enterWait(ctx)
 	if err != nil {

@@ -267,7 +267,7 @@ func TestSlowSubscriberIsToldAndClosed(t *testing.T) {
 		n.srv.hub.publish(kindHeads, func(s *subscriber) {
 			s.put(items...)
 			s.mu.Lock()
-			overflown = s.overflow
+			overflown = s.lost != nil
 			s.mu.Unlock()
 		})
 	}

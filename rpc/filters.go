@@ -103,7 +103,11 @@ func (a *ethAPI) NewFilter(ctx context.Context, c filters.FilterCriteria) (gethr
 	if err != nil {
 		return "", err
 	}
-	return a.filters.add(&polledFilter{sub: a.hub.subscribe(want{host: a.host(ctx), kind: kindLogs, logs: q, limit: maxFilterItems}), query: q})
+	w := want{host: a.host(ctx), kind: kindLogs, logs: q, limit: maxFilterItems}
+	if err := a.hub.reserve(&w); err != nil {
+		return "", err
+	}
+	return a.filters.add(&polledFilter{sub: a.hub.subscribe(w), query: q})
 }
 
 func (a *ethAPI) NewBlockFilter(ctx context.Context) (gethrpc.ID, error) {
@@ -125,6 +129,9 @@ func (a *ethAPI) GetFilterChanges(id gethrpc.ID) (any, error) {
 	items, err := f.sub.take()
 	if err != nil {
 		a.filters.remove(id)
+		if err != errOverflow {
+			return nil, limitExceeded("filter dropped: %s", err)
+		}
 		return nil, limitExceeded("filter dropped: more than %d changes or %d MiB were waiting, or all filters together held too much; create a new one and poll more often", maxFilterItems, maxQueueBytes>>20)
 	}
 	switch {

@@ -116,10 +116,16 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, srv *gethrpc.
 		refuse(w, "this address has too many requests waiting (rpc.requests_per_host); try again")
 		return
 	}
+	s.moreTime(w)
 	in := r.Clone(r.Context())
 	in.RemoteAddr = c.id
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	srv.ServeHTTP(&answerWriter{ResponseWriter: w, caller: c}, in)
+}
+
+// moreTime lets the answer take rpc.write_timeout from now on: net/http counts from the request's header.
+func (s *service) moreTime(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)) // net/http's can
 }
 
 // readBody reads a body as it comes; what it and its values take is reserved before.
@@ -152,6 +158,7 @@ type answerWriter struct {
 
 func (w *answerWriter) Write(b []byte) (int, error) {
 	w.caller.answered()
+	w.caller.s.moreTime(w.ResponseWriter)
 	size := int64(len(b))
 	if !w.caller.s.inFlight.take(w.caller.host, size) {
 		refuse(w.ResponseWriter, errHeld.Error())

@@ -1,11 +1,10 @@
 package rpc
 
 import (
-	"context"
-	"errors"
+	"maps"
+	"slices"
 	"sync"
 
-	"github.com/bornode/bornode/chain"
 	"github.com/ethereum/go-ethereum/core/types"
 )
 
@@ -20,20 +19,30 @@ const (
 	kinds
 )
 
-var errOverflow = errors.New("too many notifications are waiting: the subscriber does not keep up; subscribe again and read what was missed with eth_getLogs or eth_getBlockByNumber")
+// missed is why a subscriber gets nothing more; a WebSocket shows its first 120 bytes.
+type missed string
+
+func (m missed) Error() string { return string(m) }
+
+const (
+	errOverflow missed = "too many notifications are waiting: the subscriber does not keep up; subscribe again and read what was missed with eth_getLogs or eth_getBlockByNumber"
+	errCostly   missed = "the log subscriptions and filters of this address cost too much: use fewer, each for fewer addresses; read what was missed with eth_getLogs"
+	errMissed   missed = "the node has no time for all its subscribers; subscribe again and read what was missed with eth_getLogs or eth_getBlockByNumber"
+)
 
 // hub hands events to subscribers. Publishing never waits: a subscriber whose queue is full is marked as overflown and
 // gets nothing more, so that it can be told; it never misses an event silently. The order of events is that of the
 // calls of publish.
 type hub struct {
 	waiting *budget // bytes in all queues
+	queries *budget // bytes of the queries that subscribers have
 
 	mu   sync.RWMutex
 	subs [kinds]map[*subscriber]struct{}
 }
 
 func newHub() *hub {
-	h := &hub{waiting: newBudget(maxAllQueueBytes, maxHostQueueBytes, 0)}
+	h := &hub{waiting: newBudget(maxAllQueueBytes, maxHostQueueBytes, 0), queries: newBudget(maxQueryBytes, maxHostQueryBytes, minQueryBytes)}
 	for k := range h.subs {
 		h.subs[k] = make(map[*subscriber]struct{})
 	}
@@ -48,13 +57,14 @@ type subscriber struct {
 	logs   *logQuery // only kindLogs
 	hashes bool      // heads and transactions: only hashes are kept
 	limit  int
+	stored int64         // bytes of logs, counted in hub.queries
 	ready  chan struct{} // capacity 1: something to take
 
-	mu       sync.Mutex
-	items    []any
-	bytes    int64
-	overflow bool
-	closed   bool
+	mu     sync.Mutex
+	items  []any
+	bytes  int64
+	lost   error // missed: it gets nothing more
+	closed bool
 }
 
 // want is what a subscriber asks for.
@@ -64,11 +74,25 @@ type want struct {
 	logs   *logQuery // only kindLogs
 	hashes bool      // of heads and transactions the hashes alone
 	limit  int       // most items that may wait
+	stored int64     // set by reserve
+}
+
+// reserve counts the query in; the subscriber's close counts it out.
+func (h *hub) reserve(w *want) error {
+	if w.logs == nil {
+		return nil
+	}
+	n := w.logs.bytes()
+	if !h.queries.take(w.host, n) {
+		return limitExceeded("the log subscriptions and filters of this address have too many addresses and topics, or those of all clients: %d MiB and %d MiB are allowed; end some, or ask for fewer values", maxHostQueryBytes>>20, maxQueryBytes>>20)
+	}
+	w.stored = n
+	return nil
 }
 
 func (h *hub) subscribe(w want) *subscriber {
 	k := w.kind
-	s := &subscriber{hub: h, host: w.host, kind: k, logs: w.logs, hashes: w.hashes, limit: w.limit, ready: make(chan struct{}, 1)}
+	s := &subscriber{hub: h, host: w.host, kind: k, logs: w.logs, hashes: w.hashes, limit: w.limit, stored: w.stored, ready: make(chan struct{}, 1)}
 	h.mu.Lock()
 	h.subs[k][s] = struct{}{}
 	h.mu.Unlock()
@@ -81,7 +105,11 @@ func (s *subscriber) close() {
 	s.hub.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
 	s.closed = true
+	s.hub.queries.give(s.host, s.stored)
 	s.empty()
 }
 
@@ -114,10 +142,10 @@ func (s *subscriber) take() ([]any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	items := s.empty()
-	if s.overflow && len(items) == 0 {
-		return nil, errOverflow
+	if s.lost != nil && len(items) == 0 {
+		return nil, s.lost
 	}
-	if s.overflow {
+	if s.lost != nil {
 		s.wake()
 	}
 	return items, nil
@@ -128,8 +156,18 @@ func (s *subscriber) put(items ...any) {
 		return
 	}
 	s.mu.Lock()
-	if !s.overflow && !s.closed {
-		s.overflow = !s.fits(items)
+	if s.lost == nil && !s.closed && !s.fits(items) {
+		s.lost = errOverflow
+	}
+	s.mu.Unlock()
+	s.wake()
+}
+
+// lose ends what the subscriber gets: it misses something.
+func (s *subscriber) lose(why missed) {
+	s.mu.Lock()
+	if s.lost == nil {
+		s.lost = why
 	}
 	s.mu.Unlock()
 	s.wake()
@@ -158,11 +196,13 @@ func (s *subscriber) fits(items []any) bool {
 	return true
 }
 
-// full reports whether the subscriber gets nothing more.
-func (s *subscriber) full() bool {
+// full reports whether the subscriber gets nothing more, and why tells the reason.
+func (s *subscriber) full() bool { return s.why() != nil }
+
+func (s *subscriber) why() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.overflow
+	return s.lost
 }
 
 func (s *subscriber) wake() {
@@ -174,8 +214,9 @@ func (s *subscriber) wake() {
 
 func (h *hub) publish(k kind, f func(*subscriber)) {
 	h.mu.RLock()
-	defer h.mu.RUnlock()
-	for s := range h.subs[k] {
+	subs := slices.Collect(maps.Keys(h.subs[k])) // f may take long, and who comes or goes meanwhile must not wait
+	h.mu.RUnlock()
+	for _, s := range subs {
 		f(s)
 	}
 }
@@ -184,72 +225,6 @@ func (h *hub) listeners(k kind) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return len(h.subs[k])
-}
-
-// Run passes the chain's and the pool's events on to subscribers until ctx ends. Methods are answered without it too.
-func (s *Server) Run(ctx context.Context) error {
-	// Unbuffered: the chain sends both kinds from one goroutine, so nothing is reordered between the two channels.
-	heads, reorgs := make(chan chain.HeadEvent), make(chan chain.ReorgEvent)
-	hs, rs := s.back.Chain.SubscribeHead(heads), s.back.Chain.SubscribeReorg(reorgs)
-	defer hs.Unsubscribe()
-	defer rs.Unsubscribe()
-	for {
-		select {
-		case ev := <-heads:
-			s.newBlock(ev)
-		case ev := <-reorgs:
-			s.removed(ev.RemovedLogs)
-		case <-hs.Err():
-			return nil
-		case <-ctx.Done():
-			return nil
-		case <-s.ctx.Done():
-			return nil
-		}
-	}
-}
-
-func (s *service) newBlock(ev chain.HeadEvent) {
-	if s.hub.listeners(kindHeads) > 0 {
-		j := headerOf(ev.Block.Header, ev.Block.Hash())
-		s.hub.publish(kindHeads, func(sub *subscriber) {
-			if sub.hashes {
-				sub.put(j.Hash)
-			} else {
-				sub.put(j)
-			}
-		})
-	}
-	s.publishLogs(ev.Logs)
-}
-
-// removed sends logs whose blocks left the executed branch once more, marked as removed.
-func (s *service) removed(logs []*types.Log) {
-	out := make([]*types.Log, len(logs))
-	for i, l := range logs {
-		c := *l
-		c.Removed = true
-		out[i] = &c
-	}
-	s.publishLogs(out)
-}
-
-func (s *service) publishLogs(logs []*types.Log) {
-	if len(logs) == 0 {
-		return
-	}
-	s.hub.publish(kindLogs, func(sub *subscriber) {
-		if sub.full() {
-			return
-		}
-		var items []any
-		for _, l := range logs {
-			if len(items) <= sub.limit && sub.logs.covers(l.BlockNumber) && sub.logs.match(l) { // one too many is enough to overflow
-				items = append(items, l)
-			}
-		}
-		sub.put(items...)
-	})
 }
 
 // pendingLoop passes the pool's events on.

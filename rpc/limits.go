@@ -31,6 +31,9 @@ const (
 	maxLogBytes        = 32 << 20              // memory of the logs of one answer
 	maxScheduleTurns   = 1024                  // turns of one bor_schedule
 	maxPoolContent     = 20000                 // transactions of one txpool_content or txpool_inspect
+	maxPoolBytes       = 32 << 20              // JSON of one txpool_content, txpool_contentFrom or txpool_inspect
+	poolItemBytes      = 1024                  // of a transaction in it, beside its data
+	answerCopies       = 2                     // times that an answer is in memory while it is made
 	maxCallDataBytes   = 1 << 20               // input of one eth_call
 	logChunkBlocks     = 256                   // blocks whose blooms are read together where the log index lacks them
 	logCacheChunks     = 512                   // chunks of final blocks whose blooms stay in memory (64 KiB each)
@@ -39,6 +42,7 @@ const (
 	maxSyncWaiters     = 4096                  // eth_sendRawTransactionSync under way
 	maxHostWaiters     = 1024                  // the same of one host
 	maxSyncWait        = 60_000                // milliseconds of one eth_sendRawTransactionSync
+	defaultSyncWait    = 20_000                // the same if it names none
 	maxConnRequests    = 64                    // requests of one WebSocket or Unix connection that are not answered
 	maxGateQueue       = 16384                 // requests of one host that wait for a place
 	minInFlight        = 256 << 10             // bytes of requests and answers that a host may hold however much the others do
@@ -67,4 +71,18 @@ const (
 const (
 	logIndexTries = 10              // a block is read that often, a second apart, before the index leaves it out
 	logIndexRetry = 1 * time.Minute // rest after the index could not be written
+)
+
+// Bounds of passing blocks on to subscribers. A step is the look at one value of a query or at one log.
+const (
+	maxEvents          = 64        // blocks that wait to be passed on; more: all subscribers are told that they missed some
+	maxEventBytes      = 128 << 20 // memory of their logs
+	maxPublishWork     = 16 << 20  // steps of one block, for all log subscriptions and filters together
+	maxHostPublishWork = 4 << 20   // the same of one host
+	minPublishWork     = 256 << 10 // of these, what each host has however much the others use
+	maxQueryBytes      = 64 << 20  // memory of the queries of all log subscriptions and filters
+	maxHostQueryBytes  = 8 << 20   // the same of one host
+	minQueryBytes      = 1 << 20   // of these, what each host has however much the others use
+	logValueBytes      = 128       // memory of one address or topic of a query
+	shortList          = 8         // a list that is no longer than this is searched as it is
 )

@@ -3,6 +3,7 @@ package rpc
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -315,26 +316,63 @@ func TestLogIndexLeavesNoGap(t *testing.T) {
 	}
 }
 
-// A reader that saw the index before it was repaired does not damage it again.
-func TestStaleReaderOfTheLogIndex(t *testing.T) {
+// A damaged section is made again, the others stay; a reader that saw the index before does not damage it again.
+func TestRepairOfTheLogIndex(t *testing.T) {
 	d := newLogDir(t)
-	d.grow(2*logSection + 12)
+	d.grow(3*logSection + 12)
 	d.open()
 	extendAll(t, d.s.index)
-	x := d.s.index.file
-	at := x.sections[1]
-	_, err := x.f.WriteAt([]byte{0xff}, at+sectionHead)
-	require.NoError(t, err)
-	_, _, err = x.lookup(1, []uint32{printAny})
-	require.ErrorIs(t, err, errDamaged)
-	require.Equal(t, at, x.broken)
-	cuts := x.cuts
-	require.NoError(t, x.repair())
-	x.damaged(at, cuts)
-	require.EqualValues(t, -1, x.broken, "what it read is gone")
-	require.EqualValues(t, at, x.end)
-	extendAll(t, d.s.index)
-	d.check("repaired")
+	for _, section := range []uint64{1, 2} { // in the middle, and the last
+		x := d.s.index.file
+		damage := func() {
+			b := []byte{0}
+			at := x.sections[section] + sectionHead + 5
+			_, err := x.f.ReadAt(b, at)
+			require.NoError(t, err)
+			b[0] ^= 1
+			_, err = x.f.WriteAt(b, at)
+			require.NoError(t, err)
+			for range 2 {
+				_, _, err = x.lookup(section, []uint32{printAny})
+				require.ErrorIs(t, err, errDamaged)
+			}
+			d.check("damaged")
+		}
+		damage()
+		others, repairs := maps.Clone(x.sections), x.repairs
+		delete(others, section)
+		require.NoError(t, x.repair())
+		require.Equal(t, others, x.sections, "the others stay")
+		x.damaged(section, repairs)
+		require.Empty(t, x.broken, "what it read is gone")
+		extendAll(t, d.s.index)
+		require.EqualValues(t, len(d.chain.headers), x.height())
+		for s := range uint64(3) {
+			_, covered, err := x.lookup(s, []uint32{printAny})
+			require.NoError(t, err)
+			require.Equal(t, logSection, covered)
+		}
+		d.check("repaired")
+		damage()
+		d.open() // stopped before the repair
+		x = d.s.index.file
+		d.check("damaged still")
+		extendAll(t, d.s.index)
+		d.open()
+		x = d.s.index.file
+		require.EqualValues(t, len(d.chain.headers), x.height())
+		require.Len(t, x.sections, 3)
+		d.check("opened again")
+		_, covered, err := x.lookup(section, []uint32{printAny})
+		require.NoError(t, err)
+		require.Equal(t, logSection, covered, "the newer one counts")
+		end := x.end
+		for range 5 {
+			damage()
+			extendAll(t, d.s.index)
+		}
+		require.LessOrEqual(t, x.end, 2*end, "the file does not grow with each repair")
+	}
 }
 
 // panicking fails in a way that nobody foresaw.

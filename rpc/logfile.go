@@ -56,14 +56,14 @@ type logFile struct {
 	end      int64
 	next     uint64     // height to add
 	recent   [][]uint32 // fingerprints of the blocks below next that are in no section, sorted; whole ones of one section
-	broken   int64      // where a damaged section begins; -1
-	cuts     int        // how often the end of f was cut off: what was read before says nothing
+	broken   []uint64   // sections that are damaged
+	repairs  int        // that were made: what was read before says nothing
 }
 
 // openLogFile opens the index at path, or makes it. canonical tells the hash of a final block: what the index has of
 // another chain, or of blocks that this one does not have yet, is dropped.
 func openLogFile(path string, canonical func(uint64) common.Hash) (*logFile, error) {
-	x := &logFile{sections: make(map[uint64]int64), broken: -1}
+	x := &logFile{sections: make(map[uint64]int64)}
 	var err error
 	if x.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
 		if x.tail, err = os.OpenFile(path+".tail", os.O_RDWR|os.O_CREATE, 0o600); err != nil {
@@ -109,7 +109,7 @@ func (x *logFile) reset() error {
 }
 
 // walk finds the sections; what follows the last whole one is cut off. Blocks name their parents: if the newest
-// section is of this chain, so are the ones before.
+// section is of this chain, so are the ones before. Of a section that is there twice the first was damaged.
 func (x *logFile) walk(canonical func(uint64) common.Hash) error {
 	fi, err := x.f.Stat()
 	if err != nil {
@@ -121,7 +121,7 @@ func (x *logFile) walk(canonical func(uint64) common.Hash) error {
 			break // torn, or unreadable: made again
 		}
 		i, ok := readInfo(b, x.seed)
-		if _, twice := lasts[i.section]; !ok || twice || x.end+i.size() > fi.Size() {
+		if !ok || x.end+i.size() > fi.Size() {
 			break
 		}
 		x.sections[i.section], lasts[i.section] = x.end, i.last
@@ -143,8 +143,7 @@ func (x *logFile) walk(canonical func(uint64) common.Hash) error {
 
 // cut drops the sections from an offset on; f is truncated by the caller.
 func (x *logFile) cut(at int64) {
-	x.end, x.broken = at, -1
-	x.cuts++
+	x.end = at
 	maps.DeleteFunc(x.sections, func(_ uint64, from int64) bool { return from >= at })
 }
 
@@ -295,15 +294,22 @@ func (x *logFile) skip(below uint64) error {
 	return x.cutTail()
 }
 
-// repair drops the damaged section and all that follow it, so that they are made again.
+// repair drops the damaged sections, so that they are made again.
 func (x *logFile) repair() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.broken < 0 {
+	if len(x.broken) == 0 {
 		return nil
 	}
-	x.cut(x.broken)
-	x.recent, x.next = nil, x.lowest()
+	for _, s := range x.broken {
+		at := x.sections[s]
+		delete(x.sections, s)
+		if last := slices.Max(append(slices.Collect(maps.Values(x.sections)), 0)); last < at {
+			x.end = at
+		}
+	}
+	x.repairs++
+	x.broken, x.recent, x.next = nil, nil, x.lowest()
 	return errors.Join(x.f.Truncate(x.end), x.cutTail())
 }
 
@@ -315,7 +321,7 @@ func (x *logFile) lookup(section uint64, wanted []uint32) (map[uint32]*blockSet,
 	}
 	x.mu.RLock()
 	at, ok := x.sections[section]
-	recent, first, cuts := x.recent, x.next-uint64(len(x.recent)), x.cuts
+	recent, first, repairs := x.recent, x.next-uint64(len(x.recent)), x.repairs
 	x.mu.RUnlock()
 	if !ok {
 		if first != section*logSection || len(recent) > logSection {
@@ -327,18 +333,18 @@ func (x *logFile) lookup(section uint64, wanted []uint32) (map[uint32]*blockSet,
 		return found, len(recent), nil
 	}
 	if err := x.readSection(section, at, found); err != nil {
-		x.damaged(at, cuts)
+		x.damaged(section, repairs)
 		return nil, 0, err
 	}
 	return found, logSection, nil
 }
 
-// damaged notes that the section at an offset cannot be read; cuts is what it was when the reader found the section.
-func (x *logFile) damaged(at int64, cuts int) {
+// damaged notes that a section cannot be read; repairs is what it was when the reader found the section.
+func (x *logFile) damaged(section uint64, repairs int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.cuts == cuts && (x.broken < 0 || at < x.broken) {
-		x.broken = at
+	if x.repairs == repairs && !slices.Contains(x.broken, section) {
+		x.broken = append(x.broken, section)
 	}
 }
 

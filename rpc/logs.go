@@ -22,6 +22,38 @@ type logQuery struct {
 	topics    [][]common.Hash
 	hashes    []bloomBits // bloom bits of addresses and topics, computed once
 	positions [][]bloomBits
+
+	addressSet map[common.Address]struct{} // of many addresses; nil: few
+	topicSets  [4]map[common.Hash]struct{} // likewise
+}
+
+// bytes is about the memory that the query holds.
+func (q *logQuery) bytes() int64 {
+	n := len(q.addresses)
+	for _, ts := range q.topics {
+		n += len(ts)
+	}
+	return 512 + int64(n)*logValueBytes
+}
+
+// setOf is for lists that are too long to go through for each log.
+func setOf[V comparable](list []V) map[V]struct{} {
+	if len(list) <= shortList {
+		return nil
+	}
+	set := make(map[V]struct{}, len(list))
+	for _, v := range list {
+		set[v] = struct{}{}
+	}
+	return set
+}
+
+func has[V comparable](set map[V]struct{}, list []V, v V) bool {
+	if set == nil {
+		return slices.Contains(list, v)
+	}
+	_, ok := set[v]
+	return ok
 }
 
 // bloomBits are the three bits that a value sets in a bloom.
@@ -79,10 +111,12 @@ func newLogQuery(c filters.FilterCriteria) (*logQuery, error) {
 	if q.from != nil && q.to != nil && *q.from >= 0 && *q.to >= 0 && *q.from > *q.to {
 		return nil, invalidParams("fromBlock %d lies above toBlock %d", *q.from, *q.to)
 	}
+	q.addressSet = setOf(q.addresses)
 	for _, a := range q.addresses {
 		q.hashes = append(q.hashes, bitsOf(a[:]))
 	}
-	for _, ts := range q.topics {
+	for i, ts := range q.topics {
+		q.topicSets[i] = setOf(ts)
 		var p []bloomBits
 		for _, t := range ts {
 			p = append(p, bitsOf(t[:]))
@@ -98,7 +132,7 @@ func (q *logQuery) covers(height uint64) bool {
 }
 
 func (q *logQuery) match(l *types.Log) bool {
-	if len(q.addresses) > 0 && !slices.Contains(q.addresses, l.Address) {
+	if len(q.addresses) > 0 && !has(q.addressSet, q.addresses, l.Address) {
 		return false
 	}
 	if len(q.topics) > len(l.Topics) {
@@ -106,7 +140,7 @@ func (q *logQuery) match(l *types.Log) bool {
 		return false
 	}
 	for i, ts := range q.topics {
-		if len(ts) > 0 && !slices.Contains(ts, l.Topics[i]) {
+		if len(ts) > 0 && !has(q.topicSets[i], ts, l.Topics[i]) {
 			return false
 		}
 	}

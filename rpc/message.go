@@ -32,6 +32,14 @@ func (h *hold) grow(n int64) error {
 	return nil
 }
 
+// gather reserves n bytes of an answer that is being made.
+func (h *hold) gather(n int) error {
+	if h.grow(int64(n)) != nil {
+		return limitExceeded("%s", errHeld)
+	}
+	return nil
+}
+
 func (h *hold) give() {
 	h.budget.give(h.host, h.size)
 	h.size = 0

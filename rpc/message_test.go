@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/ethereum/go-ethereum/core/types"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 )
@@ -197,4 +201,112 @@ func count(v any) int {
 		}
 	}
 	return k
+}
+
+// What the pool shows is bounded in bytes, in memory and in work; the list of lines stays short.
+func TestPoolContentIsBounded(t *testing.T) {
+	n := newNet(t, 0, smallLimits)
+	to, data := account(2), make([]byte, 120<<10)
+	add := func(first, past int) {
+		for i := first; i < past; i++ {
+			require.NoError(t, n.pool.Add([]*types.Transaction{n.sign(1, uint64(i+5), &to, 0, data, 2_000_000)}, true)[0])
+		}
+	}
+	ipc, err := gethrpc.Dial(n.srv.cfg.IPCPath)
+	require.NoError(t, err)
+	defer ipc.Close()
+	add(0, 1)
+	all := map[string][]any{"txpool_content": nil, "txpool_contentFrom": {account(1)}, "txpool_inspect": nil}
+	for method, args := range all {
+		require.NoError(t, n.call(nil, method, args...))
+	}
+	require.Eventually(t, func() bool { return idle(n.srv) == "" }, waitTime, pollTime)
+	add(1, 10) // more than the host's share
+	for _, method := range []string{"txpool_content", "txpool_contentFrom"} {
+		requireCode(t, n.call(nil, method, all[method]...), codeLimit, "rpc.in_flight_bytes_per_host")
+	}
+	require.NoError(t, n.call(nil, "txpool_inspect"))
+	add(10, maxPoolBytes/(2*len(data)))
+	n.srv.inFlight.mu.Lock()
+	n.srv.inFlight.most = 1 << 30 // the Unix socket has no other share
+	n.srv.inFlight.mu.Unlock()
+	for _, method := range []string{"txpool_content", "txpool_contentFrom"} {
+		requireCode(t, ipc.Call(nil, method, all[method]...), codeLimit, "more than 32 MiB")
+	}
+	require.NoError(t, n.call(nil, "txpool_inspect"))
+	require.Eventually(t, func() bool { return idle(n.srv) == "" }, waitTime, pollTime)
+
+	n.srv.cfg.CallTimeout = 1
+	for i := range n.srv.calls.places {
+		require.NoError(t, n.srv.calls.enter(bg, fmt.Sprint("host ", i)))
+	}
+	for method, args := range all {
+		requireCode(t, n.call(nil, method, args...), codeLimit, "rpc.calls_per_host")
+	}
+}
+
+// Blocks that are exported, and traces, count while they are gathered.
+func TestAnswersCountWhileTheyAreMade(t *testing.T) {
+	n := newNet(t, 0, smallLimits)
+	to := account(2)
+	for i := range 6 {
+		require.NoError(t, n.pool.Add([]*types.Transaction{n.sign(1, uint64(i), &to, 0, make([]byte, 110<<10), 2_000_000)}, true)[0])
+	}
+	b := n.mine()
+	require.Len(t, b.Transactions, 6)
+	n.finalize(b)
+	requireCode(t, n.call(nil, "bor_exportBlocks", "0x1"), codeLimit, "rpc.in_flight_bytes_per_host")
+	trace := func() error {
+		return n.call(nil, "debug_traceBlockByNumber", "0x1", map[string]any{"tracer": "callTracer"})
+	}
+	require.NoError(t, trace())
+	require.Eventually(t, func() bool { return idle(n.srv) == "" }, waitTime, pollTime, "its answer is given back")
+	n.srv.inFlight.force("127.0.0.1", 1<<20)
+	requireCode(t, trace(), codeLimit, "rpc.in_flight_bytes_per_host")
+	n.srv.inFlight.give("127.0.0.1", 1<<20)
+	require.NoError(t, n.call(nil, "debug_traceTransaction", b.Transactions[0].Hash(), map[string]any{"tracer": "callTracer"}))
+	require.Eventually(t, func() bool { return idle(n.srv) == "" }, waitTime, pollTime)
+}
+
+// Of a simulation with too many blocks or calls none is made.
+func TestSimulationIsCountedBeforeItIsMade(t *testing.T) {
+	for _, raw := range []string{`{"blockStateCalls":[{"calls":` + repeated(1_500_000, "{}") + `}]}`, `{"blockStateCalls":` + repeated(1_500_000, "{}") + `}`} {
+		var o simulateOptions
+		require.Less(t, allocated(func() { require.NoError(t, json.Unmarshal([]byte(raw), &o)) }), uint64(64<<20))
+		var refused *Error
+		require.ErrorAs(t, o.check(), &refused)
+		require.Equal(t, codeSimulateLimit, refused.Code)
+		require.Contains(t, refused.Message, ": 1500000, ")
+	}
+}
+
+// written notes when a handler sets the deadline of its answer, and when it writes.
+type written struct {
+	http.ResponseWriter
+	done  []string
+	until []time.Time
+}
+
+func (w *written) SetWriteDeadline(t time.Time) error {
+	w.done, w.until = append(w.done, "deadline"), append(w.until, t)
+	return nil
+}
+
+func (w *written) Write(b []byte) (int, error) {
+	w.done = append(w.done, "write")
+	return w.ResponseWriter.Write(b)
+}
+
+// An answer has its whole time, however long the body took and the request waited.
+func TestAnswersHaveTheirTime(t *testing.T) {
+	n := newNet(t, 0, nil)
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`))
+	r.Header.Set("Content-Type", "application/json")
+	begun := time.Now()
+	w := &written{ResponseWriter: httptest.NewRecorder()}
+	n.srv.serveCall(w, r, n.srv.public)
+	require.Equal(t, []string{"deadline", "deadline", "write"}, w.done)
+	for _, until := range w.until {
+		require.False(t, until.Before(begun.Add(n.srv.cfg.WriteTimeout)))
+	}
 }

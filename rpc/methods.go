@@ -84,7 +84,7 @@ func chainGroups() []Group {
 		{"Submit", "Types 0, 1, 2 and 4 (EIP-7702) are taken.", []Method{
 			{"eth_fillTransaction", "transaction", "raw, tx", "completes nonce, fees, gas and chain id; the caller signs", "no blobs"},
 			{"eth_sendRawTransaction", "bytes", "hash", "hands a signed transaction to the pool (see *Accepted means kept*)", "no blob transactions (type 3): the chain has no blobs"},
-			{"eth_sendRawTransactionSync", "bytes, milliseconds?", "receipt", "also waits for the receipt (EIP-7966; default 20,000 ms, at most 60,000)", ""},
+			{"eth_sendRawTransactionSync", "bytes, milliseconds?", "receipt", "also waits for the receipt (EIP-7966; default, or 0, 20,000 ms; no longer than 60,000)", ""},
 		}},
 	}
 }
@@ -134,8 +134,8 @@ func nodeGroups() []Group {
 	return []Group{
 		{"The pool", "", []Method{
 			{"txpool_status", "", "pending, queued", "how many transactions wait", ""},
-			{"txpool_content", "", "by account and nonce", "all of them, up to 20,000", ""},
-			{"txpool_contentFrom", "address", "by nonce", "those of one account", ""},
+			{"txpool_content", "", "by account and nonce", "all of them, up to 20,000 and 32 MiB", ""},
+			{"txpool_contentFrom", "address", "by nonce", "those of one account, up to 32 MiB", ""},
 			{"txpool_inspect", "", "by account and nonce", "all of them, a line of text each", ""},
 		}},
 		{"The node", "", []Method{

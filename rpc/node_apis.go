@@ -46,12 +46,13 @@ func (a *poolAPI) Status() map[string]hexutil.Uint {
 
 type poolContent[T any] map[string]map[string]map[string]T
 
-func (a *poolAPI) Content() (poolContent[*transactionJSON], error) {
-	return showPool(a, func(from common.Address, tx *types.Transaction) *transactionJSON { return transactionOf(tx, from) })
+func (a *poolAPI) Content(ctx context.Context) (poolContent[*transactionJSON], error) {
+	return showPool(ctx, a, fullSize, func(from common.Address, tx *types.Transaction) *transactionJSON { return transactionOf(tx, from) })
 }
 
-func (a *poolAPI) Inspect() (poolContent[string], error) {
-	return showPool(a, func(_ common.Address, tx *types.Transaction) string {
+func (a *poolAPI) Inspect(ctx context.Context) (poolContent[string], error) {
+	line := func(*types.Transaction) int { return poolItemBytes / 4 }
+	return showPool(ctx, a, line, func(_ common.Address, tx *types.Transaction) string {
 		to := "contract creation"
 		if tx.To() != nil {
 			to = tx.To().Hex()
@@ -60,7 +61,15 @@ func (a *poolAPI) Inspect() (poolContent[string], error) {
 	})
 }
 
-func showPool[T any](a *poolAPI, show func(common.Address, *types.Transaction) T) (poolContent[T], error) {
+// fullSize is about the bytes of a transaction in JSON, where data is in hex.
+func fullSize(tx *types.Transaction) int { return poolItemBytes + 2*int(tx.Size()) } //nolint:gosec // bounded by the pool
+
+func showPool[T any](ctx context.Context, a *poolAPI, size func(*types.Transaction) int, show func(common.Address, *types.Transaction) T) (poolContent[T], error) {
+	v, err := a.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer v.end()
 	if p, q := a.back.Pool.Stats(); p+q > maxPoolContent {
 		return nil, limitExceeded("the pool holds %d transactions, %d are shown at once; ask with txpool_contentFrom", p+q, maxPoolContent)
 	}
@@ -68,24 +77,62 @@ func showPool[T any](a *poolAPI, show func(common.Address, *types.Transaction) T
 	out := poolContent[T]{"pending": {}, "queued": {}}
 	for name, accounts := range map[string]map[common.Address][]*types.Transaction{"pending": pending, "queued": queued} {
 		for from, txs := range accounts {
-			out[name][from.Hex()] = byNonce(from, txs, show)
+			if out[name][from.Hex()], err = byNonce(v, from, txs, size, show); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil
 }
 
-func byNonce[T any](from common.Address, txs []*types.Transaction, show func(common.Address, *types.Transaction) T) map[string]T {
-	m := make(map[string]T, len(txs))
-	for _, tx := range txs {
-		m[strconv.FormatUint(tx.Nonce(), 10)] = show(from, tx)
-	}
-	return m
+// poolView bounds what one request shows of the pool.
+type poolView struct {
+	left int // bytes
+	held *hold
+	end  func()
 }
 
-func (a *poolAPI) ContentFrom(from common.Address) map[string]map[string]*transactionJSON {
+// view waits for a place for executions, since showing much of the pool is as much work.
+func (a *poolAPI) view(ctx context.Context) (*poolView, error) {
+	release, err := a.enterCall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := &poolView{left: maxPoolBytes, held: a.hold(a.host(ctx))}
+	v.end = func() { v.held.give(); release() }
+	return v, nil
+}
+
+func byNonce[T any](v *poolView, from common.Address, txs []*types.Transaction, size func(*types.Transaction) int, show func(common.Address, *types.Transaction) T) (map[string]T, error) {
+	m := make(map[string]T, len(txs))
+	for _, tx := range txs {
+		n := size(tx)
+		if v.left -= n; v.left < 0 {
+			return nil, limitExceeded("the transactions take more than %d MiB, the most that is shown at once; list them with txpool_inspect and ask with eth_getTransactionByHash or txpool_contentFrom", maxPoolBytes>>20)
+		}
+		if err := v.held.gather(answerCopies * n); err != nil {
+			return nil, err
+		}
+		m[strconv.FormatUint(tx.Nonce(), 10)] = show(from, tx)
+	}
+	return m, nil
+}
+
+func (a *poolAPI) ContentFrom(ctx context.Context, from common.Address) (map[string]map[string]*transactionJSON, error) {
+	v, err := a.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer v.end()
+	out := make(map[string]map[string]*transactionJSON, 2)
 	pending, queued := a.back.Pool.ContentFrom(from)
-	show := func(from common.Address, tx *types.Transaction) *transactionJSON { return transactionOf(tx, from) }
-	return map[string]map[string]*transactionJSON{"pending": byNonce(from, pending, show), "queued": byNonce(from, queued, show)}
+	for name, txs := range map[string][]*types.Transaction{"pending": pending, "queued": queued} {
+		out[name], err = byNonce(v, from, txs, fullSize, func(from common.Address, tx *types.Transaction) *transactionJSON { return transactionOf(tx, from) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // adminAPI is offered on the IPC socket alone.

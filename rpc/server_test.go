@@ -123,7 +123,6 @@ func TestMoreLimits(t *testing.T) {
 	requireCode(t, n.call(nil, "eth_getStorageAt", common.Address{}, "0x"+strings.Repeat("1", 65), "latest"), codeInvalidParams, "longer than 32 bytes")
 	requireCode(t, n.call(nil, "eth_call", map[string]any{"input": hexutil.Bytes(make([]byte, maxCallDataBytes+1))}, "latest"), codeLimit, "input of 1048577 bytes")
 	requireCode(t, n.call(nil, "bor_schedule", "0x0", "0x401"), codeLimit, "1025 turns")
-	requireCode(t, n.call(nil, "eth_sendRawTransactionSync", "0x", "0xffffff"), codeInvalidParams, "1 to 60000 are allowed")
 	requireCode(t, n.call(nil, "eth_feeHistory", "0x1", "latest", make([]float64, maxPercentiles+1)), codeLimit, "101 percentiles")
 }
 

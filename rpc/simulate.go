@@ -19,6 +19,31 @@ type simulateOptions struct {
 	TraceTransfers         bool            `json:"traceTransfers"`         // transfers of ether show as logs too
 	Validation             bool            `json:"validation"`             // nonces, fees and funds count as in a block
 	ReturnFullTransactions bool            `json:"returnFullTransactions"` // instead of their hashes
+
+	blocks int // in the request
+}
+
+// UnmarshalJSON counts the blocks before it makes any; check refuses too many.
+func (o *simulateOptions) UnmarshalJSON(raw []byte) error {
+	type plain simulateOptions
+	parts := struct {
+		BlockStateCalls json.RawMessage `json:"blockStateCalls"`
+		*plain
+	}{plain: (*plain)(o)}
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return err
+	}
+	return decodeSome(parts.BlockStateCalls, maxSimulateBlocks, &o.blocks, &o.BlockStateCalls)
+}
+
+// decodeSome sets count to the length of a list and decodes it if it has at most so many items.
+func decodeSome[T any](raw json.RawMessage, most int, count *int, list *[]T) error {
+	if *count = shapeOf(raw).items; *count > most || len(raw) == 0 {
+		return nil
+	}
+	err := json.Unmarshal(raw, list)
+	*count = len(*list)
+	return err
 }
 
 // simulateBlock is one block to simulate.
@@ -26,6 +51,8 @@ type simulateBlock struct {
 	BlockOverrides *blockOverride
 	StateOverrides *stateOverride
 	Calls          []callArgs
+
+	calls int // in the request
 }
 
 // UnmarshalJSON refuses overrides that it does not know: a misspelt one would change the answer without a word.
@@ -33,12 +60,14 @@ func (b *simulateBlock) UnmarshalJSON(raw []byte) error {
 	var parts struct {
 		BlockOverrides json.RawMessage `json:"blockOverrides"`
 		StateOverrides json.RawMessage `json:"stateOverrides"`
-		Calls          []callArgs      `json:"calls"`
+		Calls          json.RawMessage `json:"calls"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return err
 	}
-	b.Calls = parts.Calls
+	if err := decodeSome(parts.Calls, maxSimulateCalls, &b.calls, &b.Calls); err != nil {
+		return err
+	}
 	if err := decodeStrict(parts.BlockOverrides, &b.BlockOverrides); err != nil {
 		return err
 	}
@@ -81,15 +110,15 @@ func (a *ethAPI) SimulateV1(ctx context.Context, opts simulateOptions, ref *geth
 }
 
 func (o *simulateOptions) check() error {
-	if len(o.BlockStateCalls) == 0 {
+	if o.blocks == 0 {
 		return invalidParams("blockStateCalls is empty; name at least one block")
 	}
-	if n := len(o.BlockStateCalls); n > maxSimulateBlocks {
+	if n := o.blocks; n > maxSimulateBlocks {
 		return simulateLimit("too many blocks: %d, %d are allowed", n, maxSimulateBlocks)
 	}
 	calls := 0
 	for i := range o.BlockStateCalls {
-		calls += len(o.BlockStateCalls[i].Calls)
+		calls += o.BlockStateCalls[i].calls
 	}
 	if calls > maxSimulateCalls {
 		return simulateLimit("too many calls: %d, %d are allowed", calls, maxSimulateCalls)

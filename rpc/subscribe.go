@@ -55,6 +55,12 @@ func (s *service) stream(ctx context.Context, w want, show func(any) (any, error
 		}
 	}
 	w.host, w.limit = s.host(ctx), maxSubscriberItems
+	if err := s.hub.reserve(&w); err != nil {
+		if c != nil {
+			c.unsubscribe()
+		}
+		return nil, err
+	}
 	sub, out := s.hub.subscribe(w), n.CreateSubscription()
 	var known <-chan struct{}
 	if c != nil {
@@ -89,8 +95,8 @@ func (s *service) pump(sub *subscriber, out *gethrpc.Subscription, n *gethrpc.No
 			return nil
 		}
 		if known != nil {
-			if sub.full() {
-				return errOverflow
+			if why := sub.why(); why != nil {
+				return why
 			}
 			continue
 		}
@@ -122,15 +128,22 @@ func (s *service) endSlow(c *caller, err error) {
 		c.end("a notification could not be sent")
 		return
 	}
+	var why missed
+	if !errors.As(err, &why) {
+		why = errOverflow
+	}
 	s.log.Info("closed the connection of a slow subscriber", zap.String("peer", c.id), zap.Error(err))
-	c.end(errOverflow.Error())
+	c.end(why.Error())
 }
 
-// slow reports whether a subscription ended because its client did not keep up: its queue was full, or it took nothing
-// until the write deadline.
+// slow reports whether a subscription ended because its client missed something (it did not keep up, it asked for too
+// much), or took nothing until the write deadline.
 func slow(err error) bool {
-	var ne net.Error
-	return errors.Is(err, errOverflow) || errors.As(err, &ne) && ne.Timeout()
+	var (
+		ne  net.Error
+		why missed
+	)
+	return errors.As(err, &why) || errors.As(err, &ne) && ne.Timeout()
 }
 
 // syncLoop tells subscribers when syncing starts, moves and ends.

@@ -71,7 +71,8 @@ func (s *service) newTrace(ctx context.Context, cfg *traceConfig) (*trace, error
 	}
 	var cancel context.CancelFunc
 	t.ctx, cancel = context.WithTimeout(ctx, maxTraceTime)
-	t.end = func() { cancel(); release() }
+	t.budget.held = s.hold(s.host(ctx))
+	t.end = func() { cancel(); t.budget.held.give(); release() }
 	return t, nil
 }
 
@@ -214,7 +215,8 @@ func (t *trace) run(tx *types.Transaction, msg *core.Message, where *tracers.Con
 	if precompiles != nil {
 		evm.SetPrecompiles(precompiles)
 	}
-	t.budget.stop = func() { tracer.Stop(errTraceSize); evm.Cancel() }
+	left := t.budget.left
+	t.budget.stop = func() { tracer.Stop(t.budget.err); evm.Cancel() }
 	ctx, cancel := context.WithTimeout(t.ctx, t.timeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { tracer.Stop(errTraceTime); evm.Cancel() })
@@ -225,8 +227,8 @@ func (t *trace) run(tx *types.Transaction, msg *core.Message, where *tracers.Con
 		return nil, dbErr
 	}
 	switch {
-	case t.budget.left < 0:
-		return nil, errTraceSize
+	case t.budget.err != nil:
+		return nil, t.budget.err
 	case ctx.Err() != nil:
 		return nil, errTraceTime
 	case err != nil:
@@ -236,7 +238,7 @@ func (t *trace) run(tx *types.Transaction, msg *core.Message, where *tracers.Con
 	if err != nil {
 		return nil, err
 	}
-	return res, t.budget.result(len(res), t.cfg)
+	return res, t.budget.done(left, len(res))
 }
 
 // tracer makes the tracer that the request names, within the request's budget.
@@ -250,7 +252,7 @@ func (t *trace) tracer(where *tracers.Context) (*tracers.Tracer, error) {
 			}
 			return nil, invalidParams("tracerConfig: %s", err)
 		}
-		return t.budget.wrap(x, framesKept(t.cfg), keepsHashed[*t.cfg.Tracer]), nil
+		return t.budget.wrap(x, framesKept(t.cfg), keepsHashed[*t.cfg.Tracer], *t.cfg.Tracer == "4byteTracer"), nil
 	}
 	// The opcode logger counts what it holds itself.
 	var c logger.Config

@@ -20,7 +20,9 @@ const (
 	traceLogBytes     = 384
 	traceAccountBytes = 384
 	traceSlotBytes    = 288
-	traceDepth        = 4 // frames of nesting that make encoding a frame as costly again
+	traceCallBytes    = 64        // of a call that is only counted
+	traceStep         = 256 << 10 // bytes of a trace that are reserved at a time
+	traceDepth        = 4         // frames of nesting that make encoding a frame as costly again
 )
 
 var errTraceSize = limitExceeded("the trace is larger than %d MiB, the most of one answer; trace one transaction, use callTracer, or have less of each step (disableStack, disableStorage, limit)", maxTraceBytes>>20)
@@ -68,42 +70,55 @@ func copiesKept(cfg *traceConfig) (int, error) {
 	return max(1, len(inner)), nil
 }
 
-// traceBudget bounds what the tracers of one request keep. It counts about what their JSON will take.
+// traceBudget bounds what the tracers of one request keep. It counts about what their JSON will take, and of a
+// transaction that is done what it takes.
 type traceBudget struct {
 	left   int64
 	copies int    // tracers that keep what is counted
+	held   *hold  // left is reserved as it is used; nil: not
 	stop   func() // of the tracer and the EVM at work
+	err    error  // why it stopped them
 	seen   map[common.Address]bool
 }
 
 func (b *traceBudget) charge(n int) {
-	if b.left < 0 {
+	if b.err != nil {
 		return
 	}
-	if b.left -= int64(n * b.copies); b.left < 0 {
+	b.left -= int64(n * b.copies)
+	if b.check(); b.err != nil {
 		b.stop()
 	}
 }
 
-// result checks the answer of the opcode logger, which stops silently at its limit.
-func (b *traceBudget) result(size int, cfg *traceConfig) error {
-	if cfg.Tracer != nil && *cfg.Tracer != "" {
-		return nil
+// check reserves what was used, in steps.
+func (b *traceBudget) check() {
+	used := maxTraceBytes - b.left
+	switch {
+	case b.left < 0:
+		b.err = errTraceSize
+	case b.held != nil && used > b.held.size:
+		b.err = b.held.gather(int(used-b.held.size) + traceStep)
 	}
-	if b.left -= int64(size); b.left < 0 {
-		return errTraceSize
-	}
-	return nil
+}
+
+// done counts the result of a transaction, whatever its tracer told before, which had left so many bytes at its begin.
+func (b *traceBudget) done(left int64, size int) error {
+	b.left = left - int64(size)
+	b.check()
+	return b.err
 }
 
 // wrap counts what a tracer is told.
-func (b *traceBudget) wrap(t *tracers.Tracer, frames int, hashed bool) *tracers.Tracer {
+func (b *traceBudget) wrap(t *tracers.Tracer, frames int, hashed, calls bool) *tracers.Tracer {
 	b.seen = make(map[common.Address]bool)
 	in, h := *t.Hooks, *t.Hooks
 	// JSON is compacted once per level of nesting, so deep frames cost more than their bytes.
 	frame := func(depth, bytes int) {
 		if depth <= frames {
 			b.charge((traceFrameBytes + 2*bytes) * (1 + depth/traceDepth))
+		} else if calls {
+			b.charge(traceCallBytes)
 		}
 	}
 	if in.OnTxStart != nil {
@@ -115,8 +130,8 @@ func (b *traceBudget) wrap(t *tracers.Tracer, frames int, hashed bool) *tracers.
 	}
 	if in.OnEnter != nil {
 		h.OnEnter = func(depth int, typ byte, from, to common.Address, input []byte, gas uint64, value *big.Int) {
+			in.OnEnter(depth, typ, from, to, input, gas, value) // first: some tracers fail if they are stopped before their first frame
 			frame(depth, len(input))
-			in.OnEnter(depth, typ, from, to, input, gas, value)
 		}
 	}
 	if in.OnExit != nil {
@@ -133,6 +148,9 @@ func (b *traceBudget) wrap(t *tracers.Tracer, frames int, hashed bool) *tracers.
 	}
 	if in.OnOpcode != nil && hashed {
 		h.OnOpcode = func(pc uint64, op byte, gas, cost uint64, scope tracing.OpContext, data []byte, depth int, err error) {
+			if x := vm.OpCode(op); x == vm.TLOAD || x == vm.TSTORE {
+				b.charge(traceSlotBytes)
+			}
 			if s := scope.StackData(); vm.OpCode(op) == vm.KECCAK256 && len(s) >= 2 && err == nil {
 				b.charge(128 + 2*int(min(s[len(s)-2].Uint64(), uint64(len(scope.MemoryData()))))) //nolint:gosec // bounded by the memory
 			}

@@ -355,3 +355,31 @@ func refCall[A any](ctx context.Context, trace func(context.Context, A, *gethrpc
 	}
 	return trace(ctx, args, ref, cfg)
 }
+
+// Whatever a tracer tells while it works, its result counts, and only that once it is done.
+func TestResultsOfAllTracersCount(t *testing.T) {
+	n := newNet(t, 0, nil)
+	code := hexutil.Bytes(common.FromHex("60005b60010180600052600060006004601c600061dead5af150600256")) // calls with ever new selectors
+	to, gas := common.Address{0xaa}, hexutil.Uint64(500_000)
+	opcodes := ""
+	for _, name := range []string{opcodes, "callTracer", "flatCallTracer", "prestateTracer", "4byteTracer", "keccak256PreimageTracer", "erc7562Tracer", "noopTracer"} {
+		cfg := &traceCallConfig{traceConfig: traceConfig{Tracer: &name}, StateOverrides: &stateOverride{to: accountOverride{Code: &code}}}
+		x, err := n.srv.newTrace(bg, &cfg.traceConfig)
+		require.NoError(t, err)
+		size := 0
+		for range 2 {
+			res, err := x.call(&callArgs{To: &to, Gas: &gas}, byNumber(gethrpc.LatestBlockNumber), cfg)
+			require.NoError(t, err, name)
+			size += len(res)
+			require.EqualValues(t, maxTraceBytes-size, x.budget.left, name)
+			require.GreaterOrEqual(t, x.budget.held.size, int64(size), name)
+		}
+		for _, left := range []int{size / 4, 1, 0} {
+			x.budget.left, x.budget.err = int64(left), nil
+			_, err = x.call(&callArgs{To: &to, Gas: &gas}, byNumber(gethrpc.LatestBlockNumber), cfg)
+			require.ErrorIs(t, err, errTraceSize, "%s with %d bytes", name, left)
+		}
+		x.end()
+	}
+	require.Zero(t, n.srv.inFlight.total())
+}

@@ -29,7 +29,7 @@ func TestGovernanceOfRules(t *testing.T) {
 		v["upgrades"] = []any{map[string]any{"height": at, "name": "patient", "parameters": map[string]string{"max_block_bytes": "2000000", "jail_turns": "9"}}}
 	})
 	council := []person{operatorOf(t, n.Nodes[late], n.Nodes[0]), operatorOf(t, n.Nodes[1], n.Nodes[0]), operatorOf(t, n.Nodes[0], n.Nodes[0])}
-	decided(t, council, "upgrade", "propose", "--genesis", file)
+	decided(t, council, "upgrade", "propose", "--genesis", file, "--force") // the nodes get the file below
 	next := "BORNODE_GENESIS=" + file
 	for _, i := range []int{0, 1, 2, 4} { // one by one, as operators do
 		require.NoError(t, n.Restart(t.Context(), i, next))
