@@ -85,11 +85,10 @@ func (d *duties) submit(ctx context.Context, h *types.Header, p *proof) {
 				return
 			}
 			p.next, p.flight = p.next+1, nil
-		case failed: // run on another state than it was tried on
-			p.flight = nil
-			if !d.again(p, "its transactions fail too often") {
-				return
-			}
+		case failed: // run on another state than it was tried on; what it did not see shows in the next one
+			p.flight, p.rest = nil, h.Number.Uint64()+1
+			d.again(p, "its transactions fail too often")
+			return
 		case lost:
 			p.flight = nil
 			if !d.again(p, "its transactions got lost too often") {

@@ -91,11 +91,18 @@ func (c *caller) answered() {
 	c.dropPlace()
 }
 
-// over ends a request of size bytes that gets no answer.
+// over ends a request of size bytes that gets no answer. An answer may have given back this one's for its own, which is
+// then the smallest that is left of this size or more.
 func (c *caller) over(size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.drop(size)
+	least := int64(-1)
+	for _, n := range c.requests {
+		if n >= size && (least < 0 || n < least) {
+			least = n
+		}
+	}
+	c.drop(least)
 	c.dropPlace()
 }
 

@@ -75,7 +75,7 @@ const (
 
 // Bounds of passing blocks on to subscribers. A step is the look at one value of a query or at one log.
 const (
-	maxEvents          = 64        // blocks that wait to be passed on; more: all subscribers are told that they missed some
+	maxEvents          = 4096      // blocks that wait to be passed on; more: all subscribers are told that they missed some
 	maxEventBytes      = 128 << 20 // memory of their logs
 	maxPublishWork     = 16 << 20  // steps of one block, for all log subscriptions and filters together
 	maxHostPublishWork = 4 << 20   // the same of one host

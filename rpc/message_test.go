@@ -151,8 +151,12 @@ func TestAnsweredGivesBackTheSmallest(t *testing.T) {
 	}
 	c.answered()
 	require.EqualValues(t, 5<<20+3000, s.inFlight.total())
+	c.over(100) // what was given back for the answer was this one's: the answered one's is left
+	require.EqualValues(t, 5<<20, s.inFlight.total())
 	c.over(5 << 20)
-	require.EqualValues(t, 3000, s.inFlight.total())
+	require.Zero(t, s.inFlight.total())
+	require.True(t, s.inFlight.take("x", 7))
+	require.NoError(t, c.begin(bg, 7))
 	c.finish()
 	require.Zero(t, s.inFlight.total())
 	require.Zero(t, s.requests.running)

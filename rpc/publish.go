@@ -105,7 +105,9 @@ func (s *service) publishLoop(ctx context.Context, q *eventQueue) {
 		for ctx.Err() == nil {
 			ev, lost, ok := q.take()
 			if lost {
-				s.log.Warn("subscribers cost more than this node has time for: all of them are told that they missed blocks. Lower rpc.subscriptions and rpc.filters")
+				if s.hub.listeners(kindHeads)+s.hub.listeners(kindLogs) > 0 {
+					s.log.Warn("subscribers cost more than this node has time for: all of them are told that they missed blocks. Lower rpc.subscriptions and rpc.filters")
+				}
 				s.hub.publish(kindHeads, func(sub *subscriber) { sub.lose(errMissed) })
 				s.hub.publish(kindLogs, func(sub *subscriber) { sub.lose(errMissed) })
 			}

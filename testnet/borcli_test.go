@@ -106,7 +106,7 @@ func decided(t *testing.T, people []person, args ...string) {
 		people[i].does(&made, "proposal", "approve", id)
 	}
 	require.Equal(t, "done", made.Proposal.State)
-	people[0].fails(exitRefused, "has taken effect", "proposal", "approve", id)
+	people[0].fails(exitRefused, "proposal "+id+" ", "proposal", "approve", id) // it is decided
 }
 
 // exit codes of borcli
