@@ -56,34 +56,43 @@ func (s *service) prepare(args *callArgs, ref *gethrpc.BlockNumberOrHash, blocks
 	return s.back.state(ref)
 }
 
-// execute runs the message. It changes db.
-func (s *service) execute(ctx context.Context, args *callArgs, db *state.StateDB, h *types.Header, accounts *stateOverride, blocks *blockOverride, tracer *logger.AccessListTracer) (*core.ExecutionResult, error) {
-	cfg := s.back.Chain.Config()
+// setUp makes the message of a call on a state, with at most the gas that one may have, the block that it sees and the
+// precompiles. The overrides of accounts are written to db.
+func (s *service) setUp(args *callArgs, db *state.StateDB, h *types.Header, accounts *stateOverride, blocks *blockOverride) (*core.Message, vm.BlockContext, vm.PrecompiledContracts, error) {
 	bc := s.blockContext(h, blocks)
-	precompiles := vm.ActivePrecompiledContracts(cfg.Rules(bc.BlockNumber, true, bc.Time))
+	precompiles := vm.ActivePrecompiledContracts(s.back.Chain.Config().Rules(bc.BlockNumber, true, bc.Time))
 	if accounts != nil {
 		if err := accounts.apply(db, precompiles); err != nil {
-			return nil, err
+			return nil, bc, nil, err
 		}
 	}
 	gas := s.cfg.GasCap
-	if args.Gas != nil && uint64(*args.Gas) < gas {
-		gas = uint64(*args.Gas)
+	if args.Gas != nil {
+		gas = min(gas, uint64(*args.Gas))
 	}
 	msg := args.message(bc.BaseFee, gas)
 	if msg.GasPrice.IsZero() {
 		bc.BaseFee = new(big.Int) // a call without fees must not fail for them
 	}
+	return msg, bc, precompiles, nil
+}
+
+// execute runs the message. It changes db.
+func (s *service) execute(ctx context.Context, args *callArgs, db *state.StateDB, h *types.Header, accounts *stateOverride, blocks *blockOverride, tracer *logger.AccessListTracer) (*core.ExecutionResult, error) {
+	msg, bc, precompiles, err := s.setUp(args, db, h, accounts, blocks)
+	if err != nil {
+		return nil, err
+	}
 	vcfg := vm.Config{NoBaseFee: true}
 	if tracer != nil {
 		vcfg.Tracer = tracer.Hooks()
 	}
-	evm := vm.NewEVM(bc, db, cfg, vcfg)
+	evm := vm.NewEVM(bc, db, s.back.Chain.Config(), vcfg)
 	defer evm.Release()
 	evm.SetPrecompiles(precompiles)
 	stop := context.AfterFunc(ctx, evm.Cancel)
 	defer stop()
-	res, err := core.ApplyMessage(evm, msg, core.NewGasPool(gas))
+	res, err := core.ApplyMessage(evm, msg, core.NewGasPool(msg.GasLimit))
 	if dbErr := db.Error(); dbErr != nil {
 		return nil, dbErr
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -180,24 +179,14 @@ func (t *trace) call(args *callArgs, ref gethrpc.BlockNumberOrHash, cfg *traceCa
 	if err != nil {
 		return nil, err
 	}
-	bc := t.blockContext(h, cfg.BlockOverrides)
-	precompiles := vm.ActivePrecompiledContracts(t.back.Chain.Config().Rules(bc.BlockNumber, true, bc.Time))
-	if cfg.StateOverrides != nil {
-		if err := cfg.StateOverrides.apply(db, precompiles); err != nil {
-			return nil, err
-		}
+	msg, bc, precompiles, err := t.setUp(args, db, h, cfg.StateOverrides, cfg.BlockOverrides)
+	if err != nil {
+		return nil, err
 	}
-	gas := t.service.cfg.GasCap
-	if args.Gas != nil {
-		gas = min(gas, uint64(*args.Gas))
-	}
-	args.Gas = (*hexutil.Uint64)(&gas)
+	args.Gas = (*hexutil.Uint64)(new(msg.GasLimit)) // as the traced transaction shows them
 	if args.Nonce == nil {
-		args.Nonce = (*hexutil.Uint64)(new(db.GetNonce(args.from())))
-	}
-	msg := args.message(bc.BaseFee, gas)
-	if msg.GasPrice.IsZero() {
-		bc.BaseFee = new(big.Int) // a call without fees must not fail for them
+		msg.Nonce = db.GetNonce(args.from())
+		args.Nonce = (*hexutil.Uint64)(new(msg.Nonce))
 	}
 	return t.run(args.transaction(t.back.Chain.Config().ChainID), msg, new(tracers.Context), bc, db, precompiles)
 }
