@@ -29,11 +29,12 @@ program() {
 	return 1
 }
 
-# must STEP COMMAND...: runs it; what it prints is in $out.
+# must STEP COMMAND...: runs it; what it prints is in $out. What it says beside that (Foundry logs requests that its own
+# end cut short) is shown if it fails, and is never part of an answer.
 must() {
 	step=$1
 	shift
-	out=$("$@" 2>&1) || fail "$step" "$out"
+	out=$("$@" 2>"$tmp/said") || fail "$step" "$out $(cat "$tmp/said")"
 }
 # refused STEP WORDS COMMAND...: the command fails and says WORDS.
 refused() {
