@@ -106,7 +106,9 @@ func decided(t *testing.T, people []person, args ...string) {
 		people[i].does(&made, "proposal", "approve", id)
 	}
 	require.Equal(t, "done", made.Proposal.State)
-	people[0].fails(exitRefused, "proposal "+id+" ", "proposal", "approve", id) // it is decided
+	_, problem, code := people[0].run("proposal", "approve", id)
+	require.Equal(t, exitRefused, code, problem)
+	require.Regexp(t, "proposal "+id+" (has taken effect|is decided): ", problem)
 }
 
 // exit codes of borcli
