@@ -3,6 +3,7 @@ package wallet
 import (
 	"fmt"
 	"net"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +29,21 @@ func keepOut(mem []byte) (pinned bool) {
 	_ = unix.Madvise(mem, unix.MADV_DONTDUMP)
 	_ = unix.Madvise(mem, unix.MADV_DONTFORK)
 	return unix.Mlock(mem) == nil
+}
+
+// undisturbed runs fn on a thread that takes no signals meanwhile. The kernel stores the registers at a signal on a stack
+// that nothing overwrites, and Go's scheduler sends signals often: registers hold what was copied last.
+func undisturbed(fn func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all, before unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &all, &before); err == nil { // cannot fail with these arguments
+		defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil) }()
+	}
+	fn()
 }
 
 // peerUser is the user at the other end of a Unix socket.

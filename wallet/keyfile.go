@@ -154,14 +154,16 @@ func addressOf(key []byte) (address common.Address, err error) {
 }
 
 // newKey draws a random private key.
-func newKey() ([]byte, common.Address) {
-	for {
-		key := make([]byte, keySize)
-		_, _ = rand.Read(key) // never fails
-		if address, err := addressOf(key); err == nil {
-			return key, address
+func newKey() (key []byte, address common.Address) {
+	_ = scrubbed(func() (err error) {
+		key = make([]byte, keySize)
+		for err = errors.New("none yet"); err != nil; {
+			_, _ = rand.Read(key) // never fails
+			address, err = addressOf(key)
 		}
-	}
+		return nil
+	})
+	return key, address
 }
 
 // sealKey encrypts a key as a keystore file of version 3.

@@ -37,7 +37,10 @@ func (v *vault) put(key []byte) (slot int, ok bool) {
 	}
 	slot = v.free[len(v.free)-1]
 	v.free = v.free[:len(v.free)-1]
-	copy(v.at(slot), key)
+	undisturbed(func() {
+		copy(v.at(slot), key)
+		scrubRegisters()
+	})
 	return slot, true
 }
 
