@@ -27,6 +27,7 @@ type sim struct {
 	log    *zap.Logger
 	quiet  bool    // no more faults
 	faults float64 // in each step
+	disk   int     // of 10: how quick disks are
 	trace  []string
 	steps  int
 	client simClients
@@ -166,7 +167,8 @@ func newSim(t testing.TB, seed uint64, brokers, replicas int) *sim {
 		s.log = zaptest.NewLogger(t)
 	}
 	s.client.init()
-	s.faults = []float64{0.002, 0.006, 0.02}[s.r.IntN(3)]
+	s.faults = []float64{0.003, 0.008, 0.02}[s.r.IntN(3)]
+	s.disk = 2 + s.r.IntN(9)
 	for i := range brokers {
 		n := &simNode{s: s, n: i, store: newMemStore()}
 		s.nodes = append(s.nodes, n)
@@ -275,23 +277,28 @@ func (n *simNode) transmit() bool {
 
 // deliver takes the oldest message of one direction of one link.
 func (s *sim) deliver() bool {
-	a, b := s.r.IntN(len(s.nodes)), s.r.IntN(len(s.nodes))
-	l := s.link(a, b)
-	side := 0
-	if a > b {
-		side = 1
+	count := len(s.nodes)
+	first := s.r.IntN(count * count)
+	for i := range count * count {
+		a, b := (first+i)%(count*count)/count, (first+i)%count
+		l := s.link(a, b)
+		side := 0
+		if a > b {
+			side = 1
+		}
+		if a == b || !l.up || len(l.queues[side]) == 0 {
+			continue
+		}
+		msg := l.queues[side][0]
+		l.queues[side] = l.queues[side][1:]
+		items, err := decodeItems(msg)
+		require.NoError(s.t, err)
+		for i := range items {
+			s.nodes[b].core.receive(nodeName(a), &items[i])
+		}
+		return true
 	}
-	if a == b || !l.up || len(l.queues[side]) == 0 {
-		return false
-	}
-	msg := l.queues[side][0]
-	l.queues[side] = l.queues[side][1:]
-	items, err := decodeItems(msg)
-	require.NoError(s.t, err)
-	for i := range items {
-		s.nodes[b].core.receive(nodeName(a), &items[i])
-	}
-	return true
+	return false
 }
 
 func (n *simNode) sync() bool {
@@ -369,15 +376,17 @@ func (s *sim) step() {
 func (s *sim) work(n *simNode) {
 	switch k := s.r.IntN(100); {
 	case k < 40:
-		for range 8 {
-			if s.deliver() {
+		s.deliver()
+	case k < 65:
+		for i := range s.nodes {
+			if o := s.nodes[(n.n+i)%len(s.nodes)]; o.alive && o.transmit() {
 				return
 			}
 		}
-	case k < 65:
-		n.transmit()
 	case k < 78:
-		n.sync()
+		if s.r.IntN(10) < s.disk {
+			n.sync()
+		}
 	case k < 83:
 		n.learn()
 	case k < 85:
@@ -399,15 +408,28 @@ func (s *sim) work(n *simNode) {
 
 func (s *sim) fault(n *simNode) {
 	switch k := s.r.IntN(100); {
-	case !n.alive:
-		if k < 60 {
-			n.start()
+	case k < 6: // the power fails
+		for _, o := range s.nodes {
+			if o.alive && s.r.IntN(4) > 0 {
+				o.crash()
+			}
 		}
 	case k < 30:
+		for _, o := range s.nodes {
+			if !o.alive && s.r.IntN(4) > 0 {
+				o.start()
+			}
+			s.connect(n.n, o.n)
+		}
+	case !n.alive:
+		n.start()
+	case k < 45:
 		s.cut(n.n, s.r.IntN(len(s.nodes)))
-	case k < 65:
-		s.connect(n.n, s.r.IntN(len(s.nodes)))
-	case k < 77:
+	case k < 55:
+		for _, o := range s.nodes {
+			s.cut(n.n, o.n)
+		}
+	case k < 70:
 		n.crash()
 	case k < 92:
 		n.claimNow()
@@ -478,7 +500,7 @@ func TestSimulation(t *testing.T) {
 		seeds = 4000
 	}
 	for seed := range seeds {
-		runSim(t, seed, 3, 3, 4000)
-		runSim(t, seed, 5, 3+2*int(seed%2), 4000)
+		runSim(t, seed, 3, 3, 5000)
+		runSim(t, seed, 5, 3+2*int(seed%2), 5000)
 	}
 }
