@@ -16,7 +16,7 @@ import (
 func FuzzAnswers(f *testing.F) {
 	led := &fakeLedger{topics: map[string]Topic{}, keys: map[string]seal.Key{}}
 	plain, secret := led.create("acme.plain", false), led.create("acme.secret", true)
-	e := &Engine{cfg: Config{Topics: led, Keys: led, Log: zap.NewNop()}, ring: seal.NewRing([32]byte{}), said: map[string]bool{}}
+	e := &Engine{cfg: Config{Topics: led, Keys: led, Log: zap.NewNop()}, ring: seal.NewRing([32]byte{}), said: map[string]bool{}, ctx: f.Context()}
 	raw := batch.Encode(batch.Header{LastOffsetDelta: 1, Count: 2}, []byte("records"))
 	resp := kmsg.NewPtrFetchResponse()
 	t := kmsg.NewFetchResponseTopic()
@@ -36,7 +36,7 @@ func FuzzAnswers(f *testing.F) {
 			return
 		}
 		s := e.session(nil, nil, time.Time{}, func(h string, p int32) (string, int32) { return h, p })
-		s.ctx = t.Context()
+		defer s.cancel(nil)
 		h := head{version: int16(version % 13)}
 		switch kind % 4 {
 		case 0:
