@@ -97,8 +97,8 @@ type appending struct {
 	then           func(base int64, err *kerr.Error)
 }
 
-// New makes a machine without groups. newID gives the unique part of member ids; nobody must be able to guess it.
-func New(cfg Config, newID func() string) *Machine {
+// NewMachine makes a machine without groups. newID gives the unique part of member ids; nobody must be able to guess it.
+func NewMachine(cfg Config, newID func() string) *Machine {
 	return &Machine{
 		copying: copying{after: snapshotRecords},
 		cfg:     cfg, newID: newID, groups: map[string]*group{}, tenants: map[string]*tenant{}, appends: map[uint64]*appending{},

@@ -60,7 +60,7 @@ func newWorld(t testing.TB, seed uint64, cfg Config) *world {
 	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), cfg: cfg, now: time.Unix(1_700_000_000, 0), open: map[uint64]func(kmsg.Response){},
 		dead: map[uint64]bool{}, acked: map[place]int64{}, tried: map[place]map[int64]bool{}}
 	w.forgetGenerations()
-	w.m = New(cfg, w.newID)
+	w.m = NewMachine(cfg, w.newID)
 	w.m.after = 40
 	return w
 }
@@ -157,7 +157,7 @@ func (w *world) takeOver() {
 			c.state = "joined"
 		}
 	}
-	w.m = New(w.cfg, w.newID)
+	w.m = NewMachine(w.cfg, w.newID)
 	w.m.after = 40
 	for i, r := range w.log[w.trimmed:] {
 		require.NoError(w.t, w.m.Replay(w.now, int64(w.trimmed+i), r))
