@@ -209,6 +209,9 @@ func (s *submitter) send(ctx context.Context, x *submission, h *types.Header) bo
 			return false
 		}
 	}
+	if x.f != nil {
+		return false
+	}
 	if x.tries++; x.tries >= maxSubmitTries {
 		return s.end(x, "refused", fmt.Errorf("%s is not sent: %w", x.kind, err))
 	}
