@@ -57,7 +57,9 @@ func TestBrokers(t *testing.T) {
 // A node that loses its role, its account or its membership is no live broker from the same block on.
 func TestMembersRevokeBrokers(t *testing.T) {
 	for name, change := range map[string]func(w *topicWorld) ([]byte, error){
-		"role":    func(w *topicWorld) ([]byte, error) { return AddMemberCall(peerOf(1), w.brokers[0].account, RoleObserver) },
+		"role": func(w *topicWorld) ([]byte, error) {
+			return AddMemberCall(peerOf(1), w.brokers[0].account, RoleObserver)
+		},
 		"account": func(w *topicWorld) ([]byte, error) { return AddMemberCall(peerOf(1), w.writer.account, RoleBroker) },
 		"removed": func(*topicWorld) ([]byte, error) { return RemoveMemberCall(peerOf(1)) },
 	} {
@@ -203,7 +205,9 @@ func TestSetReplicas(t *testing.T) {
 			others = append(others, b.account)
 		}
 	}
-	with := func(more ...common.Address) []common.Address { return append(append([]common.Address{}, l.Replicas...), more...) }
+	with := func(more ...common.Address) []common.Address {
+		return append(append([]common.Address{}, l.Replicas...), more...)
+	}
 	set := func(epoch uint32, list ...common.Address) []byte { return SetReplicasCall(id, 0, epoch, list) }
 
 	w.no("only the partition's leader", w.broker(l.Replicas[1]), set(1, with(others[0])...), nil)

@@ -4,13 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
@@ -23,11 +23,10 @@ const (
 	kindGroup     = 2
 )
 
-// Partition is the partition of TopicName that keeps the group.
+// Partition is the partition of TopicName that keeps the group. The contract holds the committer of a group's offsets
+// against it, so it is the contract's rule.
 func Partition(group string) int32 {
-	h := fnv.New32a()
-	h.Write([]byte(group))
-	return int32(h.Sum32() % Partitions)
+	return contracts.GroupPartition(contracts.GroupID(group))
 }
 
 // Record is one record of the log. A nil value says that the key is gone.
