@@ -23,11 +23,9 @@ const (
 	kindGroup     = 2
 )
 
-// Partition is the partition of TopicName that keeps the group. The contract holds the committer of a group's offsets
-// against it, so it is the contract's rule.
-func Partition(group string) int32 {
-	return contracts.GroupPartition(contracts.GroupID(group))
-}
+// Partition is the partition of TopicName that keeps the group: the contract's rule, since it takes offsets of a group
+// from the leader of that partition alone.
+func Partition(group string) int32 { return contracts.GroupPartition(contracts.GroupID(group)) }
 
 // Record is one record of the log. A nil value says that the key is gone.
 type Record struct{ Key, Value []byte }
