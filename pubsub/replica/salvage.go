@@ -121,6 +121,7 @@ func (c *core) onSalvaged(upTo int64) {
 		err = c.out.dropStash()
 		c.stash = nil
 	} else {
+		c.stash.SetCommitted(upTo)
 		err = c.stash.DeleteBefore(upTo)
 	}
 	if err != nil {
