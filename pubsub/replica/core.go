@@ -89,6 +89,7 @@ type core struct {
 // member is another replica as its leader sees it.
 type member struct {
 	linked bool
+	lied   bool   // about its log: it has no say in this epoch
 	fence  bool   // to be asked for its state
 	state  *item  // its promise; nil: not known
 	stream uint64 // counts beginnings; 0: nothing may be sent
@@ -322,7 +323,7 @@ func (c *core) retry() {
 	switch c.role {
 	case fencing, leading:
 		for name, m := range c.members {
-			if m.linked && m.state == nil {
+			if m.linked && m.state == nil && !m.lied {
 				m.fence = true
 				c.out.send(name)
 			}
@@ -347,7 +348,7 @@ func (c *core) calm() bool {
 		return false
 	case leading:
 		for _, m := range c.members {
-			if m.linked && m.state == nil {
+			if m.linked && m.state == nil && !m.lied {
 				return false
 			}
 		}

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -148,4 +149,33 @@ func (c *simClients) check(s *sim) {
 		require.True(s.t, c.sent[p])
 	}
 	require.Equal(s.t, c.sequence, next, "batches of the idempotent producer")
+}
+
+// A replica that claims the best log and sends something else has no say; the others are a majority.
+func TestFalseState(t *testing.T) {
+	s := newSim(t, 3, 3, 3)
+	s.faults = 0
+	for range 2000 {
+		s.step()
+	}
+	require.Positive(t, s.high)
+	s.client.writes = 1000 // no more
+	s.nodes[1].claimNow()
+	for s.nodes[1].learn() {
+	}
+	lead := s.nodes[1]
+	for lead.sync() {
+	}
+	_, end := lead.core.data.Position()
+	lead.core.receive("b2", &item{Kind: kindState, ID: simID, Epoch: 2, Accepted: 1, End: end + 9, Epochs: lead.core.data.Epochs()})
+	require.Equal(t, fetching, lead.core.role)
+	lead.core.receive("b2", &item{Kind: kindFetched, ID: simID, Epoch: 2, From: end, Data: record("nonsense", -1, -1)})
+	require.Equal(t, fencing, lead.core.role)
+	s.nodes[2].alive = false
+	s.quiet = true
+	for range 3000 {
+		s.work(s.nodes[s.r.IntN(2)])
+	}
+	require.True(t, lead.core.ready)
+	require.Equal(t, s.ledBy[2], lead)
 }
