@@ -104,6 +104,7 @@ func newWorld(t testing.TB, seats, extra int, change func(*ProducersGenesis, *Me
 	}
 	put(ProducersAddress, ProducersCode(), ProducersStorage(w.set))
 	put(MembersAddress, MembersCode(), MembersStorage(m))
+	put(TopicsAddress, TopicsCode(), nil)
 	put(params.HistoryStorageAddress, params.HistoryStorageCode, map[common.Hash]common.Hash{{}: w.genesis})
 	s.AddBalance(ProducersAddress, uint256.MustFromBig(w.set.TotalStake()), tracing.BalanceIncreaseGenesisBalance)
 	for _, o := range w.ops {
