@@ -62,6 +62,9 @@ func unwrap(entry []byte) (h batch.Header, raw []byte, o origin, cut int64, err 
 // id were told is safe here. Batches with a producer's id are acknowledged only when a majority has them, so these never
 // were; their producers send them again.
 func (c *core) setAside(from, end int64) error {
+	if from >= end {
+		return nil
+	}
 	n := 0
 	var last Mark
 	err := c.data.Batches(from, end, func(h batch.Header, raw []byte) error {

@@ -12,7 +12,7 @@ func sampleItems() []item {
 	id := ID{Topic: [32]byte{1, 2, 3}, Partition: 7}
 	return []item{
 		{Kind: kindFence, ID: id, Epoch: 3},
-		{Kind: kindState, ID: id, Epoch: 3, Accepted: -1, Start: 5, End: 90, More: true, Epochs: []EpochStart{{1, 0}, {2, 50}}},
+		{Kind: kindState, ID: id, Epoch: 3, Accepted: -1, Start: 5, End: 90, More: true, Epochs: []EpochStart{{Epoch: 1, Start: 0}, {Epoch: 2, Start: 50}}},
 		{Kind: kindFetch, ID: id, Epoch: 3, From: 10, UpTo: 20},
 		{Kind: kindFetched, ID: id, Epoch: 3, From: 10, Data: record("a", -1, -1)},
 		{Kind: kindAppend, ID: id, Epoch: 3, First: true, Restart: true, From: 9, Match: 8, InitEnd: 7, Commit: 6, Start: 5, Data: record("b", 5, 6)},
@@ -56,9 +56,9 @@ func TestItemsWithWrongNumbers(t *testing.T) {
 		"accepted":    {Kind: kindAck, Accepted: -2},
 		"partition":   {Kind: kindFence, ID: ID{Partition: -1}},
 		"end":         {Kind: kindState, Start: 3, End: 2},
-		"epoch order": {Kind: kindState, End: 9, Epochs: []EpochStart{{2, 0}, {1, 5}}},
-		"epoch start": {Kind: kindState, End: 9, Epochs: []EpochStart{{2, 10}}},
-		"start order": {Kind: kindState, End: 9, Epochs: []EpochStart{{2, 5}, {3, 4}}},
+		"epoch order": {Kind: kindState, End: 9, Epochs: []EpochStart{{Epoch: 2, Start: 0}, {Epoch: 1, Start: 5}}},
+		"epoch start": {Kind: kindState, End: 9, Epochs: []EpochStart{{Epoch: 2, Start: 10}}},
+		"start order": {Kind: kindState, End: 9, Epochs: []EpochStart{{Epoch: 2, Start: 5}, {Epoch: 3, Start: 4}}},
 		"many epochs": {Kind: kindState, End: 9, Epochs: make([]EpochStart, maxEpochs+1)},
 		"huge offset": {Kind: kindFetch, From: 1<<62 + 1},
 	} {
