@@ -167,7 +167,7 @@ func (c *core) setLease(l Lease) error {
 	case l.Epoch == promised:
 		// What the process before this one sent to others and did not have on disk may differ from what this one would
 		// send: one epoch, two logs. Another epoch is the way out.
-		c.giveUp()
+		c.role = retired
 		c.out.lost()
 	default:
 		c.role = fencing
@@ -193,7 +193,7 @@ func (c *core) leave() {
 	c.handOver()
 }
 
-// giveUp tells the other replicas that this leader cannot go on in this epoch.
+// giveUp tells the other replicas that this leader cannot go on in this epoch, and that one of them should.
 func (c *core) giveUp() {
 	c.role, c.retire = retired, map[string]bool{}
 	for _, r := range c.lease.Replicas {
@@ -285,10 +285,7 @@ func (c *core) linkUp(peer string) {
 		c.stashSent = false
 		c.handOver()
 	}
-	if c.role == retired && slices.Contains(c.lease.Replicas, peer) {
-		if c.retire == nil {
-			c.retire = map[string]bool{}
-		}
+	if c.role == retired && c.retire != nil && slices.Contains(c.lease.Replicas, peer) {
 		c.retire[peer] = true
 		c.out.send(peer)
 	}

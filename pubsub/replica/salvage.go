@@ -178,7 +178,7 @@ func (c *core) onSalvage(peer string, it *item) {
 	}
 }
 
-// adopt appends one salvaged batch unless it is there; it gives the offset after it.
+// adopt appends one salvaged batch unless it is there, or retention has passed its place; it gives the offset after it.
 func (c *core) adopt(h batch.Header, raw []byte, o origin, cut int64) (int64, error) {
 	if next, ok := c.has(o, h); ok {
 		return next, c.look(cut)
@@ -188,6 +188,9 @@ func (c *core) adopt(h batch.Header, raw []byte, o origin, cut int64) (int64, er
 	}
 	if next, ok := c.salvage.copies[o]; ok {
 		return next, nil
+	}
+	if o.offset < c.data.Start() {
+		return 0, nil
 	}
 	a, err := c.data.Append(c.lease.Epoch, marked(h, raw, o), c.out.now())
 	if err != nil {
