@@ -154,7 +154,7 @@ func (c *core) setLease(l Lease) error {
 	}
 	if !slices.Contains(l.Replicas, c.self) {
 		c.role = idle
-		c.handOver()
+		c.leave()
 		return nil
 	}
 	switch {
@@ -179,6 +179,17 @@ func (c *core) setLease(l Lease) error {
 		c.out.busy()
 	}
 	return nil
+}
+
+// leave sets aside what is not known to be committed, now that this broker is no replica: some of it may be
+// acknowledged and nowhere else.
+func (c *core) leave() {
+	if from := max(c.hw, c.data.Start()); from < c.data.End() {
+		if err := c.align(from, false, 0); err != nil {
+			c.fail("what it has and others may lack cannot be set aside", err)
+		}
+	}
+	c.handOver()
 }
 
 // giveUp tells the other replicas that this leader cannot go on in this epoch.

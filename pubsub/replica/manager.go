@@ -170,6 +170,19 @@ func (m *Manager) Drop(id ID) error {
 	return p.dropStash()
 }
 
+// Spent reports that this broker is no replica of the partition and that what it alone had is safe with the leader: its
+// log can be deleted, after Drop.
+func (m *Manager) Spent(id ID) bool {
+	p := m.part(id)
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.core
+	return c.role == idle && c.lease.Epoch >= 0 && c.broken == nil && c.stash == nil && !slices.Contains(c.lease.Replicas, m.self)
+}
+
 // needPart gives the part of a lease; nil: it is none of this broker's business.
 func (m *Manager) needPart(l *Lease) (*part, error) {
 	id := l.ID()
@@ -178,7 +191,11 @@ func (m *Manager) needPart(l *Lease) (*part, error) {
 	}
 	if !slices.Contains(l.Replicas, m.self) {
 		stash, err := m.deps.Store.Open(stashID(id), false)
-		if err != nil || stash == nil {
+		if err != nil {
+			return nil, err
+		}
+		data, err := m.deps.Store.Open(id, false)
+		if err != nil || data == nil && stash == nil {
 			return nil, err
 		}
 	}
