@@ -37,7 +37,6 @@ type recorder struct {
 	mu          sync.Mutex
 	open        map[foldKey]int
 	entries     []entry
-	opened      time.Time
 	coarse      bool
 	first, next uint64 // numbers of the queue: [first,next)
 	room        chan struct{}
