@@ -14,6 +14,7 @@ import (
 	"github.com/syndtr/goleveldb/leveldb"
 	"go.uber.org/goleak"
 
+	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/proof"
 )
@@ -233,7 +234,7 @@ func TestARefusedCommitKeepsItsOperations(t *testing.T) {
 	c, ns := three(t)
 	n := ns[0]
 	n.open(t, c, quick)
-	n.e.out.checkpoint(abiCheckpoint{Topic: topicA, Seq: 1, Leaves: 5})
+	n.e.out.checkpoint(contracts.Checkpoint{Topic: topicA, Seq: 1, Leaves: 5})
 	require.True(t, n.e.Offset(Offset{Group: [32]byte{1}, Topic: topicA}, 7))
 	n.e.Operated(topicA, op(1, 29, 0, -1, -1))
 	require.NoError(t, n.e.ops.flush())
@@ -269,7 +270,7 @@ func TestACommitKeepsItsBounds(t *testing.T) {
 		n.e.Operated(topic, o)
 	}
 	for i := range 500 {
-		n.e.out.checkpoint(abiCheckpoint{Topic: [32]byte{1, byte(i), byte(i >> 8)}, Seq: 1, Leaves: 1})
+		n.e.out.checkpoint(contracts.Checkpoint{Topic: [32]byte{1, byte(i), byte(i >> 8)}, Seq: 1, Leaves: 1})
 	}
 	require.NoError(t, n.e.ops.flush())
 	for range 40 {

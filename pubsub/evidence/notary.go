@@ -11,6 +11,7 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/proof"
 )
 
@@ -113,7 +114,7 @@ func (e *Evidence) checkpoint(ctx context.Context, t *Topic, foreign map[ID]proo
 	if err := e.db.Put(seqKey(keyHeads, t.ID, mark.Seq+1), rec.encode(), &opt.WriteOptions{Sync: false}); err != nil {
 		return err
 	}
-	e.out.checkpoint(abiCheckpoint{t.ID, mark.Seq + 1, root, uint64(leaves)})
+	e.out.checkpoint(contracts.Checkpoint{Topic: t.ID, Seq: mark.Seq + 1, Root: root, Leaves: uint64(leaves)})
 	return nil
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/syndtr/goleveldb/leveldb"
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/contracts"
 )
 
 // commit is one call of the contract's commit, as it is kept until it is final.
@@ -36,14 +38,14 @@ type outbox struct {
 	kick chan struct{}
 
 	mu          sync.Mutex
-	checkpoints map[[32]byte]abiCheckpoint // newest of each topic
-	order       [][32]byte                 // of checkpoints, oldest first
+	checkpoints map[[32]byte]contracts.Checkpoint // newest of each topic
+	order       [][32]byte                        // of checkpoints, oldest first
 	offsets     map[Offset]int64
 	sent        *commit // under way
 }
 
 func newOutbox(e *Evidence) (*outbox, error) {
-	o := &outbox{e: e, kick: make(chan struct{}, 1), checkpoints: map[[32]byte]abiCheckpoint{}, offsets: map[Offset]int64{}}
+	o := &outbox{e: e, kick: make(chan struct{}, 1), checkpoints: map[[32]byte]contracts.Checkpoint{}, offsets: map[Offset]int64{}}
 	v, err := e.db.Get([]byte{keyCommit}, nil)
 	switch {
 	case errors.Is(err, leveldb.ErrNotFound):
@@ -66,7 +68,7 @@ func (o *outbox) wake() {
 }
 
 // checkpoint queues a checkpoint; an older one of the topic that was not sent yet is replaced.
-func (o *outbox) checkpoint(c abiCheckpoint) {
+func (o *outbox) checkpoint(c contracts.Checkpoint) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, ok := o.checkpoints[c.Topic]; !ok {
@@ -299,12 +301,12 @@ func (o *outbox) counted(c *commit) error {
 type packer struct {
 	number      uint64
 	standing    func(common.Address) int
-	checkpoints []abiCheckpoint
-	operations  []abiOperations
+	checkpoints []contracts.Checkpoint
+	operations  []contracts.Operations
 	topics      map[[32]byte]int
-	standings   []abiStanding
+	standings   []contracts.Standing
 	accounts    map[common.Address]int
-	offsets     []abiOffset
+	offsets     []contracts.Offset
 	weight      int
 	entries     int // bytes
 	size        int // of the call data, at most
@@ -337,7 +339,7 @@ func (p *packer) operation(x *entry) bool {
 	if !known {
 		i = len(p.operations)
 		p.topics[x.topic] = i
-		p.operations = append(p.operations, abiOperations{Topic: x.topic})
+		p.operations = append(p.operations, contracts.Operations{Topic: x.topic})
 	}
 	o := &p.operations[i]
 	o.Count++
@@ -351,7 +353,7 @@ func (p *packer) operation(x *entry) bool {
 func (p *packer) judge(x *entry, judged bool) {
 	if !judged {
 		p.accounts[x.op.Operator] = len(p.standings)
-		p.standings = append(p.standings, abiStanding{Account: x.op.Operator})
+		p.standings = append(p.standings, contracts.Standing{Account: x.op.Operator})
 	}
 	s := &p.standings[p.accounts[x.op.Operator]]
 	to := &s.Honest
@@ -361,7 +363,7 @@ func (p *packer) judge(x *entry, judged bool) {
 	*to = uint32(min(uint64(*to)+uint64(x.op.Count), 1<<32-1))
 }
 
-func (p *packer) checkpoint(c abiCheckpoint) bool {
+func (p *packer) checkpoint(c contracts.Checkpoint) bool {
 	if p.weight >= maxCommitWeight || len(p.checkpoints) == maxCommitCheckpoints || p.size+4*32 > maxCommitBytes {
 		return false
 	}
@@ -375,12 +377,12 @@ func (p *packer) offset(k Offset, v int64) bool {
 		return false
 	}
 	p.weight, p.size = p.weight+1, p.size+4*32
-	p.offsets = append(p.offsets, abiOffset{k.Group, k.Topic, uint32(k.Partition), v})
+	p.offsets = append(p.offsets, contracts.Offset{Group: k.Group, Topic: k.Topic, Partition: uint32(k.Partition), Offset: v})
 	return true
 }
 
 func (p *packer) pack() ([]byte, error) {
-	return commitABI.Pack("commit", p.number, p.checkpoints, p.operations, p.standings, p.offsets)
+	return contracts.CommitCall(contracts.Commit{Number: p.number, Checkpoints: p.checkpoints, Operations: p.operations, Standings: p.standings, Offsets: p.offsets})
 }
 
 func seqKey(letter byte, topic [32]byte, seq uint64) []byte {

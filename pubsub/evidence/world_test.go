@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/proof"
 )
@@ -138,16 +138,16 @@ func (c *fakeChain) submit(who common.Address, data []byte) error {
 		}
 	}
 	c.mu.Lock()
-	args, err := commitABI.Methods["commit"].Inputs.Unpack(data[4:])
+	call, err := contracts.DecodeCommit(data)
 	require.NoError(c.t, err)
-	if number := args[0].(uint64); number != c.commits[who]+1 {
+	if number := call.Number; number != c.commits[who]+1 {
 		c.mu.Unlock()
 		return fmt.Errorf("commit %d, expected %d", number, c.commits[who]+1)
 	}
 	c.height++
 	c.commits[who]++
 	var final []proof.Checkpointed
-	for _, x := range *abi.ConvertType(args[1], new([]abiCheckpoint)).(*[]abiCheckpoint) {
+	for _, x := range call.Checkpoints {
 		if m := c.marks[x.Topic]; x.Seq == m.Seq+1 {
 			if c.stolen {
 				x.Root[0]++
@@ -156,11 +156,12 @@ func (c *fakeChain) submit(who common.Address, data []byte) error {
 			final = append(final, proof.Checkpointed{Topic: x.Topic, Seq: x.Seq, Root: x.Root, Leaves: x.Leaves, Broker: who})
 		}
 	}
-	for _, x := range *abi.ConvertType(args[2], new([]abiOperations)).(*[]abiOperations) {
+	for _, x := range call.Operations {
+		require.Equal(c.t, contracts.FoldOperations(c.states[x.Topic].Root, c.states[x.Topic].Height, x.Entries, x.Count), c.states[x.Topic].Next(c.height, x.Entries, x.Count).Root)
 		c.states[x.Topic] = c.states[x.Topic].Next(c.height, x.Entries, x.Count)
 		c.batches[x.Topic] = append(c.batches[x.Topic], proof.OperationBatch{Height: c.height, Broker: who, Count: x.Count, Entries: x.Entries})
 	}
-	for _, x := range *abi.ConvertType(args[3], new([]abiStanding)).(*[]abiStanding) {
+	for _, x := range call.Standings {
 		c.refused[x.Account] += int(x.Refused)
 	}
 	brokers, height, after := c.brokers, c.height, c.after
