@@ -96,7 +96,7 @@ func (w *world) step(ev Event) {
 		}
 	}
 	require.Len(w.t, w.open, w.m.waiting)
-	if g := w.m.groups[testGroup]; g != nil && g.state == stateCompleting {
+	if g := w.m.groups[testGroup]; g != nil && g.state == stateCompleting && len(w.clients) > 0 {
 		for id, mem := range g.members {
 			require.True(w.t, mem.instance != "" || w.inGen[g.generation][id], "%s is in generation %d without having joined it", id, g.generation)
 		}
@@ -174,7 +174,9 @@ func (w *world) takeOver() {
 	}
 }
 
-func (w *world) who(c *client) Client { return Client{Principal: "User:0x" + c.name, Host: "10.0.0.1", ID: c.name} }
+func (w *world) who(c *client) Client {
+	return Client{Principal: "User:0x" + c.name, Host: "10.0.0.1", ID: c.name}
+}
 
 // act does one thing a client may do now.
 func (w *world) act(c *client) {
