@@ -32,6 +32,7 @@ type Conn struct {
 	clientID  atomic.Pointer[string]
 	mutedTill atomic.Int64 // Unix nanoseconds
 	ownUsed   atomic.Int64 // of ownFrameBytes
+	waiting   atomic.Int64 // exchanges at the writer
 
 	queue   chan *exchange
 	current *exchange // the writer's
@@ -186,11 +187,9 @@ func (c *Conn) read() error {
 		if err := c.waitWhileMuted(); err != nil {
 			return err
 		}
-		deadline := time.Now().Add(c.s.cfg.IdleTimeout)
-		if !c.admitted() {
-			deadline = loginBy
+		if err := c.waitForRequest(br, loginBy); err != nil {
+			return err
 		}
-		_ = c.nc.SetReadDeadline(deadline)
 		x, frame, err := c.readFrame(br)
 		if err == nil {
 			err = c.process(x, frame)
@@ -219,12 +218,27 @@ func (c *Conn) waitWhileMuted() error {
 	}
 }
 
+// waitForRequest waits for the first byte. A client that waits for an answer itself is not idle.
+func (c *Conn) waitForRequest(br *bufio.Reader, loginBy time.Time) error {
+	for {
+		deadline := time.Now().Add(c.s.cfg.IdleTimeout)
+		if !c.admitted() {
+			deadline = loginBy
+		}
+		_ = c.nc.SetReadDeadline(deadline)
+		_, err := br.Peek(1)
+		if err == nil {
+			return nil
+		}
+		if err = readError(err, "before a request"); !errors.Is(err, errSilent) || !c.admitted() || c.waiting.Load() == 0 {
+			return err
+		}
+	}
+}
+
 // readFrame reads the next frame, without its length, when the budget has room for it.
 func (c *Conn) readFrame(br *bufio.Reader) (*exchange, []byte, error) {
-	if _, err := br.Peek(1); err != nil { // however long the client takes to begin
-		return nil, nil, readError(err, "before a request")
-	}
-	c.frameDeadline(0)
+	_ = c.nc.SetReadDeadline(c.deadline(0))
 	n, factor, err := c.frameSize(br)
 	if err != nil {
 		return nil, nil, err
@@ -233,11 +247,16 @@ func (c *Conn) readFrame(br *bufio.Reader) (*exchange, []byte, error) {
 	if err := c.reserve(x, n); err != nil {
 		return nil, nil, err
 	}
-	c.frameDeadline(n)
 	_, _ = br.Discard(4)
 	frame := make([]byte, n)
-	if _, err := io.ReadFull(br, frame); err != nil {
-		return x, nil, readError(err, "in a request")
+	total := c.deadline(len(frame))
+	for rest := frame; len(rest) > 0; {
+		chunk := rest[:min(len(rest), chunkBytes)]
+		_ = c.nc.SetReadDeadline(earlier(total, c.deadline(len(chunk))))
+		if _, err := io.ReadFull(br, chunk); err != nil {
+			return x, nil, readError(err, "in a request")
+		}
+		rest = rest[len(chunk):]
 	}
 	x.start = time.Now()
 	c.s.metrics.received.Add(float64(n + 4))
@@ -271,11 +290,6 @@ func (c *Conn) frameSize(br *bufio.Reader) (n, factor int64, err error) {
 		return 0, 0, fmt.Errorf("%w: %d bytes are announced, %d to %d are taken", ErrFrame, n, least, most)
 	}
 	return n, factor, nil
-}
-
-func (c *Conn) frameDeadline(n int64) {
-	d := c.s.cfg.FrameTimeout + time.Duration(n/lowestRate)*time.Second
-	_ = c.nc.SetReadDeadline(time.Now().Add(d))
 }
 
 func readError(err error, where string) error {

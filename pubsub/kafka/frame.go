@@ -42,7 +42,7 @@ func (h *Header) parseRest(b []byte, flexible bool) ([]byte, error) {
 		w := walker{b: r.Src, room: maxTags * unknownTag}
 		w.tags(nil, 0)
 		if r.Src = w.b; w.err != nil {
-			return nil, w.err
+			return nil, fmt.Errorf("%w: in its header, %w", ErrFrame, w.err)
 		}
 	}
 	if !r.Ok() {

@@ -17,7 +17,7 @@ const (
 	smallBuffer     = 64 << 10               // answers up to this size share the connection's buffer
 	largestPooled   = 4 << 20                // answers up to this size share buffers of the server
 	readBuffer      = 16 << 10               // of a connection
-	writeChunk      = 1 << 20                // one write call
+	chunkBytes      = 1 << 20                // one read or write of a large frame
 	maxClientID     = 256                    // bytes kept of a client's name
 	logLines        = 20                     // per second about clients; more are counted and left out
 	acceptPause     = 100 * time.Millisecond // after a failed accept

@@ -61,7 +61,7 @@ func (r *refusal) mirror(dst, src reflect.Value) {
 	if f := dst.FieldByName("ErrorMessage"); f.IsValid() && r.message != "" {
 		f.Set(reflect.ValueOf(&r.message))
 	}
-	if f := dst.FieldByName("Records"); f.IsValid() && f.Type() == reflect.TypeFor[[]byte]() {
+	if f := dst.FieldByName("RecordBatches"); f.IsValid() {
 		f.SetBytes([]byte{}) // null confuses clients
 	}
 	for k := range src.NumField() {

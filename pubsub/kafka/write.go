@@ -7,10 +7,12 @@ import (
 
 // enqueue hands an exchange to the writer; it waits while the queue is full.
 func (c *Conn) enqueue(x *exchange) error {
+	c.waiting.Add(1)
 	select {
 	case c.queue <- x:
 		return nil
 	case <-c.ctx.Done():
+		c.waiting.Add(-1)
 		return c.ctx.Err()
 	}
 }
@@ -26,6 +28,7 @@ func (c *Conn) write() {
 			}
 		}
 		c.release(x)
+		c.waiting.Add(-1)
 	}
 }
 
@@ -59,16 +62,29 @@ func (c *Conn) answer(x *exchange, buf *[]byte) error {
 
 // send writes a frame; a client that takes it more slowly than the lowest rate is given up.
 func (c *Conn) send(frame []byte) error {
-	d := c.s.cfg.FrameTimeout + time.Duration(len(frame)/lowestRate)*time.Second
-	_ = c.nc.SetWriteDeadline(time.Now().Add(d))
+	total := c.deadline(len(frame))
 	for len(frame) > 0 {
-		n, err := c.nc.Write(frame[:min(len(frame), writeChunk)])
+		chunk := frame[:min(len(frame), chunkBytes)]
+		_ = c.nc.SetWriteDeadline(earlier(total, c.deadline(len(chunk))))
+		n, err := c.nc.Write(chunk)
 		if err != nil {
 			return readError(err, "and did not take its answer")
 		}
 		frame = frame[n:]
 	}
 	return nil
+}
+
+// deadline is when so many bytes must have moved.
+func (c *Conn) deadline(n int) time.Time {
+	return time.Now().Add(c.s.cfg.FrameTimeout + time.Duration(n)*time.Second/lowestRate)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // buffer is where an answer with so many bytes of records is encoded: the connection's own buffer, or one of the
