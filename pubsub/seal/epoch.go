@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ethereum/go-ethereum/accounts"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 )
@@ -56,8 +57,9 @@ func (c Context) bytes(label string) []byte {
 	return append(b, c.Reader[:]...)
 }
 
-// Signer signs a 32-byte digest with an account's key: 65 bytes, r, s and v of 0 or 1.
-type Signer func(digest []byte) ([]byte, error)
+// Signer signs a message of 32 bytes with an account's key, as wallets do (EIP-191, "personal message"): 65 bytes, r, s
+// and v of 0, 1, 27 or 28.
+type Signer func(message []byte) ([]byte, error)
 
 // SealTo seals the key to the public key (of Identity.Public) of the reader that c names; sign is the account's that
 // vouches for the key, the owner's of the topic.
@@ -85,6 +87,9 @@ func (k Key) SealTo(public []byte, c Context, sign Signer) ([]byte, error) {
 		return nil, fmt.Errorf("signing a sealed topic key: a signature of %d bytes; 65 are wanted", len(sig))
 	}
 	copy(out[signatureAt:], sig)
+	if v := &out[sealedAt-1]; *v >= 27 {
+		*v -= 27
+	}
 	return out, nil
 }
 
@@ -107,7 +112,7 @@ func (i *Identity) Open(sealed []byte, c Context) (Key, common.Address, error) {
 	case Suite(sealed[1]) != i.suite:
 		return fail("it is sealed by %s, this identity by %s: it was sealed to another key of this account", Suite(sealed[1]), i.suite)
 	}
-	pub, err := crypto.SigToPub(vouched(c, sealed), sealed[signatureAt:sealedAt])
+	pub, err := crypto.SigToPub(accounts.TextHash(vouched(c, sealed)), sealed[signatureAt:sealedAt])
 	if err != nil {
 		return fail("nobody's signature is on it")
 	}

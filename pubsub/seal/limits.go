@@ -9,9 +9,9 @@ const (
 	OpenSessions = 4096
 	// RingKeys is how many epochs' keys a ring holds.
 	RingKeys = 65536
-	// PublicBytes is the longest public key that is taken, SealedBytes the longest sealed key.
+	// PublicBytes is the longest public key that is taken, SealedBytes the longest sealed key: what the contract keeps.
 	PublicBytes = 2048
-	SealedBytes = 4096
+	SealedBytes = 2048
 	// identityFileBytes is the longest file of an identity that is read.
 	identityFileBytes = 16384
 )

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/accounts"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
@@ -153,7 +154,7 @@ func TestManySessionsAreOpenedWithinTheBound(t *testing.T) {
 func TestKeysAreSealedToOneReaderOfOneEpoch(t *testing.T) {
 	owner, err := crypto.GenerateKey()
 	require.NoError(t, err)
-	sign := func(d []byte) ([]byte, error) { return crypto.Sign(d, owner) }
+	sign := func(m []byte) ([]byte, error) { return crypto.Sign(accounts.TextHash(m), owner) }
 	for _, suite := range []Suite{X25519, Hybrid} {
 		t.Run(suite.String(), func(t *testing.T) {
 			id, err := NewIdentity(suite)

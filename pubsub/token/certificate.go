@@ -33,14 +33,22 @@ type Certificate struct {
 
 // Digest is what the auditor signs: EIP-191 over
 // keccak256(abi.encode("bornode pseudonym", chainID, Contract, topic, epoch, pseudonym, rights, expires)).
-func (c *Certificate) Digest() common.Hash {
-	return digest("bornode pseudonym", number(c.ChainID), Contract.Bytes(), c.Topic[:], number(uint64(c.Epoch)),
+func (c *Certificate) Digest() common.Hash { return digest(c.Message()) }
+
+// Message is the 32 bytes that a wallet is asked to sign as a personal message: SetSignature takes the result.
+func (c *Certificate) Message() []byte {
+	return message("bornode pseudonym", number(c.ChainID), Contract.Bytes(), c.Topic[:], number(uint64(c.Epoch)),
 		c.Pseudonym.Bytes(), []byte{c.Rights}, number(c.Expires))
 }
 
 // Sign signs the certificate with the auditor's key.
 func (c *Certificate) Sign(key *ecdsa.PrivateKey) error {
 	return sign(c.Digest(), key, addressOf(key), &c.Signature)
+}
+
+// SetSignature takes what the auditor's wallet made of Message, and checks that the auditor made it.
+func (c *Certificate) SetSignature(sig []byte, auditor common.Address) error {
+	return take(c.Digest(), sig, auditor, &c.Signature)
 }
 
 // Auditor is the account that signed; ErrCertificate if the signature is none.

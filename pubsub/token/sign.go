@@ -14,8 +14,11 @@ import (
 // Contract is the address of Topics, part of every digest.
 var Contract = common.Address{18: 0x0b, 19: 0x03}
 
-// digest is EIP-191 over keccak256(abi.encode(domain, fields...)); every field is one word.
-func digest(domain string, fields ...[]byte) common.Hash {
+// digest is EIP-191 over message.
+func digest(message []byte) common.Hash { return common.BytesToHash(accounts.TextHash(message)) }
+
+// message is keccak256(abi.encode(domain, fields...)); every field is one word. It is what a wallet is asked to sign.
+func message(domain string, fields ...[]byte) []byte {
 	b := make([]byte, 0, 32*(len(fields)+3))
 	b = append(b, common.LeftPadBytes(number(uint64(32*(len(fields)+1))), 32)...) //nolint:gosec // a few
 	for _, f := range fields {
@@ -23,7 +26,7 @@ func digest(domain string, fields ...[]byte) common.Hash {
 	}
 	b = append(b, common.LeftPadBytes(number(uint64(len(domain))), 32)...)
 	b = append(b, common.RightPadBytes([]byte(domain), 32)...)
-	return common.BytesToHash(accounts.TextHash(crypto.Keccak256(b)))
+	return crypto.Keccak256(b)
 }
 
 func wordOf(b []byte) *big.Int { return new(big.Int).SetBytes(b) }
@@ -43,6 +46,22 @@ func sign(hash common.Hash, key *ecdsa.PrivateKey, as common.Address, out *[sign
 	}
 	copy(out[:], sig)
 	out[64] += 27
+	return nil
+}
+
+// take is sign with a signature that was made elsewhere, with v from 0 or from 27 on.
+func take(hash common.Hash, sig []byte, as common.Address, out *[signatureBytes]byte) error {
+	if len(sig) != signatureBytes {
+		return fmt.Errorf("a signature has %d bytes, this one has %d", signatureBytes, len(sig))
+	}
+	got := [signatureBytes]byte(sig)
+	if got[64] < 27 {
+		got[64] += 27
+	}
+	if !signedBy(hash, &got, as) {
+		return fmt.Errorf("the signature was not made by the key of %v; sign with the account's own key", as)
+	}
+	*out = got
 	return nil
 }
 

@@ -64,8 +64,11 @@ func New(chainID uint64, account common.Address, now time.Time, life time.Durati
 
 // Digest is what is signed: EIP-191 ("personal message" of 32 bytes) over
 // keccak256(abi.encode("bornode token", chainID, Contract, account, issued, expires, scope, nonce)).
-func (t *Token) Digest() common.Hash {
-	return digest("bornode token", number(t.ChainID), Contract.Bytes(), t.Account.Bytes(),
+func (t *Token) Digest() common.Hash { return digest(t.Message()) }
+
+// Message is the 32 bytes that a wallet is asked to sign as a personal message: SetSignature takes the result.
+func (t *Token) Message() []byte {
+	return message("bornode token", number(t.ChainID), Contract.Bytes(), t.Account.Bytes(),
 		number(t.Issued), number(t.Expires), []byte{t.Scope}, t.Nonce[:])
 }
 
@@ -73,6 +76,9 @@ func (t *Token) Digest() common.Hash {
 func (t *Token) Sign(key *ecdsa.PrivateKey) error {
 	return sign(t.Digest(), key, t.Account, &t.Signature)
 }
+
+// SetSignature takes what a wallet made of Message, and checks that the token's account made it.
+func (t *Token) SetSignature(sig []byte) error { return take(t.Digest(), sig, t.Account, &t.Signature) }
 
 // Verify checks the token, and its certificate if it has one, at the time now for a chain. For a pseudonym the caller
 // has still to check that Certificate.Auditor is the topic's, that the epoch is the current one, and that the
