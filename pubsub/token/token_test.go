@@ -190,3 +190,24 @@ func TestDigestIsTheContracts(t *testing.T) {
 	require.Equal(t, contracts.TokenDigest(tok.ChainID, contracts.Token{Account: tok.Account, Issued: tok.Issued, Expires: tok.Expires,
 		Scope: tok.Scope, Nonce: tok.Nonce}), tok.Digest())
 }
+
+func TestWalletsSignTheMessage(t *testing.T) {
+	k, a := key(t, 1)
+	_, other := key(t, 2)
+	tok := New(chain, a, now, time.Hour, Data)
+	sig, err := crypto.Sign(accounts.TextHash(tok.Message()), k)
+	require.NoError(t, err)
+	require.NoError(t, tok.SetSignature(sig))
+	require.NoError(t, tok.Verify(now, chain))
+	sig[64] += 27
+	require.NoError(t, tok.SetSignature(sig))
+	require.Error(t, tok.SetSignature(sig[:64]))
+	sig[0] ^= 1
+	require.Error(t, tok.SetSignature(sig))
+	c := &Certificate{ChainID: chain, Pseudonym: other, Rights: Read, Expires: uint64(now.Add(time.Hour).Unix())}
+	sig, err = crypto.Sign(accounts.TextHash(c.Message()), k)
+	require.NoError(t, err)
+	require.Error(t, c.SetSignature(sig, other))
+	require.NoError(t, c.SetSignature(sig, a))
+	require.NoError(t, c.Valid(now, chain))
+}
