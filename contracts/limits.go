@@ -25,6 +25,7 @@ const (
 	MaxPartitions    = 1024 // of a topic
 	MaxNewPartitions = 256  // in one call
 	MaxReplicas      = 7
+	MaxTopicPage     = 128  // topics that are asked for at once
 	MaxTopicConfig   = 4096 // bytes
 	MaxAcls          = 4096 // of a tenant
 	MaxAclsPerCall   = 128

@@ -235,7 +235,8 @@ func TopicIDCall(name string) []byte { return bpsTopics().PackTopicId(name) }
 // TopicCall reads one topic, deleted ones too.
 func TopicCall(topic common.Hash) []byte { return bpsTopics().PackTopic(topic) }
 
-// TopicPageCall reads at most n topics from place from on.
+// TopicPageCall reads at most n topics from place from on. Fewer may come although more follow: go on after as many as
+// came. ReadTopics does.
 func TopicPageCall(from, n uint64) []byte { return bpsTopics().PackTopicPage(big64(from), big64(n)) }
 
 // AclPageCall reads at most n rules of a tenant from place from on.

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/stretchr/testify/require"
 )
 
@@ -151,9 +150,4 @@ func (w *topicWorld) broker(a common.Address) operator {
 func (w *topicWorld) leader(id common.Hash, partition int) operator {
 	w.t.Helper()
 	return w.broker(w.topic(id).Leases[partition].Leader)
-}
-
-// raw is an event as a log carries it, without what the decoder adds.
-func raw(l *types.Log) *types.Log {
-	return &types.Log{Address: l.Address, Topics: l.Topics, Data: l.Data}
 }

@@ -220,12 +220,19 @@ abstract contract TopicAdmin is Leases {
         return _info(id);
     }
 
-    /// At most n topics from place from on, and how many there are. Read all pages in one block's state: a deletion
-    /// moves the last topic.
+    /// At most n topics from place from on, and how many there are. A page ends earlier where it would have more than
+    /// 2048 partitions, so go on after as many as came. Read all pages in one block's state: a deletion moves the last
+    /// topic.
     function topicPage(uint256 from, uint256 n) external view returns (Info[] memory page, uint256 total) {
         total = _topicList.length;
-        page = new Info[](_page(total, from, n));
-        for (uint256 i = 0; i < page.length; i++) {
+        n = _page(total, from, n);
+        uint256 partitions;
+        for (uint256 i = 0; i < n; i++) {
+            partitions += _topics[_topicList[from + i]].partitions;
+            if (partitions > MAX_PAGE && i > 0) n = i;
+        }
+        page = new Info[](n);
+        for (uint256 i = 0; i < n; i++) {
             page[i] = _info(_topicList[from + i]);
         }
     }

@@ -106,6 +106,7 @@ abstract contract TopicsBase {
     uint256 internal constant MAX_NAME = 249; // bytes of a topic, a group or a prefix of them
     uint256 internal constant MAX_PARTITIONS = 1024; // of a topic
     uint256 internal constant MAX_NEW_PARTITIONS = 256; // in one call
+    uint256 internal constant MAX_PAGE = 2048; // partitions of all topics of a page
     uint256 internal constant MAX_REPLICAS = 7;
     uint256 internal constant MAX_CONFIG = 4096; // bytes
     uint256 internal constant MAX_ACLS = 4096; // of a tenant

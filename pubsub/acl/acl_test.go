@@ -164,14 +164,23 @@ func TestAgainstTheNaiveRule(t *testing.T) {
 func TestSetsAreSetsAndNeverChange(t *testing.T) {
 	a := entry("Principal User:* is Allowed Operation READ From Host * on Resource TOPIC:* matching Pattern LITERAL")
 	b := entry("Principal User:* is Denied Operation READ From Host * on Resource TOPIC:x matching Pattern LITERAL")
-	s := New([]Entry{a, a, {Principal: "nobody"}})
+	odd := Entry{Resource: Topic, Pattern: Literal, Name: "x", Principal: Everybody, Host: "10.0.0.0/8", Operation: Read, Permission: Deny}
+	s := New([]Entry{a, a})
 	require.Equal(t, []Entry{a}, s.Entries())
-	require.Equal(t, 1, s.Dropped())
 	n := s.With([]Entry{b, a, b}, nil)
 	require.Equal(t, []Entry{a, b}, n.Entries())
 	require.Equal(t, []Entry{a}, s.Entries())
 	require.Equal(t, []Entry{b}, n.With(nil, []Entry{a}).Entries())
 	require.True(t, s.Check(Question{alice, "", Read, Topic, "x", false}).Allowed)
+	require.Equal(t, []Entry{a, odd}, s.With([]Entry{odd}, nil).Entries(), "what bears on nobody is listed all the same")
+	require.True(t, s.With([]Entry{odd}, nil).Check(Question{alice, "10.0.0.1", Read, Topic, "x", false}).Allowed)
+	spelled := b
+	spelled.Host = "FE80::1" // two spellings are two entries; taking one away leaves the other
+	lower := spelled
+	lower.Host = "fe80::1"
+	two := s.With([]Entry{spelled, lower}, nil)
+	require.False(t, two.With(nil, []Entry{lower}).Check(Question{alice, "fe80::1", Read, Topic, "x", false}).Allowed)
+	require.True(t, two.With(nil, []Entry{lower, spelled}).Check(Question{alice, "fe80::1", Read, Topic, "x", false}).Allowed)
 	require.False(t, n.Check(Question{alice, "", Read, Topic, "x", false}).Allowed)
 }
 

@@ -38,55 +38,49 @@ type Question struct {
 	Owner     bool
 }
 
-// Decision is the answer. By is the entry that decided; the zero Entry if none did.
+// Decision is the answer. By is the entry that decided, in its Normal form; the zero
+// Entry if none did.
 type Decision struct {
 	Allowed bool
 	Reason  string
 	By      Entry
 }
 
-// New makes a set. Entries that cannot be are left out and counted by Dropped; of equal ones one stays.
+// New makes a set; of equal entries one stays.
 func New(entries []Entry) *Set { return (*Set)(nil).With(entries, nil) }
 
-// With is the set without the entries of revoke and then with those of grant.
+// With is the set without the entries of revoke and then with those of grant. Entries are kept as they were written,
+// since that is how they are taken away again; those that cannot be bear on nothing.
 func (s *Set) With(grant, revoke []Entry) *Set {
 	n := &Set{}
-	have := make(map[Entry]bool, len(grant))
 	gone := make(map[Entry]bool, len(revoke))
 	for _, e := range revoke {
-		if e, err := e.Normal(); err == nil {
-			gone[e] = true
-		}
+		gone[e] = true
 	}
+	var old []Entry
 	if s != nil {
-		n.dropped = s.dropped
-		n.entries = make([]Entry, 0, len(s.entries)+len(grant))
-		for _, e := range s.entries {
-			if !gone[e] {
-				n.entries = append(n.entries, e)
-			}
-		}
+		n.dropped, old = s.dropped, s.entries
 	}
+	n.entries = make([]Entry, 0, len(old)+len(grant))
+	fresh := make(map[Entry]bool, len(grant))
 	for _, e := range grant {
-		e, err := e.Normal()
-		if err == nil {
-			have[e] = true
-		} else {
-			n.dropped++
-		}
+		fresh[e] = true
 	}
-	for _, e := range n.entries {
-		delete(have, e)
+	for _, e := range old {
+		if !gone[e] {
+			n.entries = append(n.entries, e)
+			delete(fresh, e)
+		}
 	}
 	for _, e := range grant { // in the order given
-		if e, err := e.Normal(); err == nil && have[e] {
-			delete(have, e)
-			if len(n.entries) == MaxEntries {
-				n.dropped++
-				continue
-			}
+		switch {
+		case !fresh[e]:
+		case len(n.entries) == MaxEntries:
+			n.dropped++
+		default:
 			n.entries = append(n.entries, e)
 		}
+		delete(fresh, e)
 	}
 	return n
 }
@@ -99,7 +93,7 @@ func (s *Set) Entries() []Entry {
 	return s.entries
 }
 
-// Dropped counts entries that cannot be or had no room.
+// Dropped counts entries that had no room.
 func (s *Set) Dropped() int {
 	if s == nil {
 		return 0
@@ -111,6 +105,10 @@ func (s *Set) Dropped() int {
 func (s *Set) index() {
 	s.words = make(map[place]words, len(s.entries))
 	for _, e := range s.entries {
+		e, err := e.Normal()
+		if err != nil {
+			continue
+		}
 		p := place{e.Resource, e.Pattern, e.Name, e.Principal, e.Host}
 		w := s.words[p]
 		if e.Permission == Allow {

@@ -101,7 +101,7 @@ func (g *rig) serve(ctx context.Context, name string, req kmsg.Request) kmsg.Res
 	g.mu.Lock()
 	c := g.c
 	g.mu.Unlock()
-	return c.Serve(ctx, Client{"User:0x" + name, "10.0.0.1", name}, req)(ctx)
+	return c.Serve(ctx, Client{Principal: "User:0x" + name, Host: "10.0.0.1", ID: name}, req)(ctx)
 }
 
 // consumer behaves like a client library until ctx ends; then it leaves. It tells what it was assigned last.

@@ -1,12 +1,16 @@
 package group
 
-import "time"
+import (
+	"time"
+
+	"github.com/bornode/bornode/contracts"
+)
 
 const (
 	// TopicName is the topic that keeps groups and offsets.
-	TopicName = "_bps.offsets"
+	TopicName = contracts.OffsetsTopic
 	// Partitions is the count of its partitions; it never changes.
-	Partitions = 16
+	Partitions = contracts.OffsetsPartitions
 
 	maxGroupName      = 249
 	maxTopicName      = 249

@@ -16,6 +16,7 @@ type Client struct {
 	Principal string
 	Host      string
 	ID        string // the client id it gives itself
+	Session   any    // for the Check; nothing here looks at it
 }
 
 // Event is what the machine is told: one of Request, Appended, TopicGone.

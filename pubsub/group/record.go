@@ -4,13 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
@@ -23,12 +23,9 @@ const (
 	kindGroup     = 2
 )
 
-// Partition is the partition of TopicName that keeps the group.
-func Partition(group string) int32 {
-	h := fnv.New32a()
-	h.Write([]byte(group))
-	return int32(h.Sum32() % Partitions)
-}
+// Partition is the partition of TopicName that keeps the group: the contract's rule, since it takes offsets of a group
+// from the leader of that partition alone.
+func Partition(group string) int32 { return contracts.GroupPartition(contracts.GroupID(group)) }
 
 // Record is one record of the log. A nil value says that the key is gone.
 type Record struct{ Key, Value []byte }

@@ -174,7 +174,9 @@ func (w *world) takeOver() {
 	}
 }
 
-func (w *world) who(c *client) Client { return Client{"User:0x" + c.name, "10.0.0.1", c.name} }
+func (w *world) who(c *client) Client {
+	return Client{Principal: "User:0x" + c.name, Host: "10.0.0.1", ID: c.name}
+}
 
 // act does one thing a client may do now.
 func (w *world) act(c *client) {

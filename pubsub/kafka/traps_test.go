@@ -203,7 +203,7 @@ func TestSlowClientsAreClosed(t *testing.T) {
 			resp := req.ResponseKind().(*kmsg.MetadataResponse)
 			resp.ClusterID = kmsg.StringPtr(string(make([]byte, 30_000)))
 			return func(context.Context) kmsg.Response {
-				for range 1000 {
+				for range 400 {
 					resp.Brokers = append(resp.Brokers, kmsg.MetadataResponseBroker{Host: string(make([]byte, 30_000))})
 				}
 				return resp

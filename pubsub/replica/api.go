@@ -98,6 +98,9 @@ type Deps struct {
 	Self  string // peer id of this broker
 	Store Store
 	Log   *zap.Logger
+	// Broker tells whether a peer is a broker in final chain state: only brokers may hand batches over that other logs
+	// lack, and ask questions. All else follows from leases. nil: every peer is.
+	Broker func(peer string) bool
 	// Registry takes the metrics; nil: none.
 	Registry prometheus.Registerer
 	// Lost is told which partitions to claim, again every two seconds while their leases stand.

@@ -89,6 +89,7 @@ type core struct {
 // member is another replica as its leader sees it.
 type member struct {
 	linked bool
+	lied   bool   // about its log: it has no say in this epoch
 	fence  bool   // to be asked for its state
 	state  *item  // its promise; nil: not known
 	stream uint64 // counts beginnings; 0: nothing may be sent
@@ -166,7 +167,7 @@ func (c *core) setLease(l Lease) error {
 	case l.Epoch == promised:
 		// What the process before this one sent to others and did not have on disk may differ from what this one would
 		// send: one epoch, two logs. Another epoch is the way out.
-		c.giveUp()
+		c.role = retired
 		c.out.lost()
 	default:
 		c.role = fencing
@@ -192,7 +193,7 @@ func (c *core) leave() {
 	c.handOver()
 }
 
-// giveUp tells the other replicas that this leader cannot go on in this epoch.
+// giveUp tells the other replicas that this leader cannot go on in this epoch, and that one of them should.
 func (c *core) giveUp() {
 	c.role, c.retire = retired, map[string]bool{}
 	for _, r := range c.lease.Replicas {
@@ -284,10 +285,7 @@ func (c *core) linkUp(peer string) {
 		c.stashSent = false
 		c.handOver()
 	}
-	if c.role == retired && slices.Contains(c.lease.Replicas, peer) {
-		if c.retire == nil {
-			c.retire = map[string]bool{}
-		}
+	if c.role == retired && c.retire != nil && slices.Contains(c.lease.Replicas, peer) {
 		c.retire[peer] = true
 		c.out.send(peer)
 	}
@@ -322,7 +320,7 @@ func (c *core) retry() {
 	switch c.role {
 	case fencing, leading:
 		for name, m := range c.members {
-			if m.linked && m.state == nil {
+			if m.linked && m.state == nil && !m.lied {
 				m.fence = true
 				c.out.send(name)
 			}
@@ -347,7 +345,7 @@ func (c *core) calm() bool {
 		return false
 	case leading:
 		for _, m := range c.members {
-			if m.linked && m.state == nil {
+			if m.linked && m.state == nil && !m.lied {
 				return false
 			}
 		}

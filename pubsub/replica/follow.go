@@ -84,7 +84,7 @@ func (c *core) accept(data []byte) error {
 			return nil
 		}
 		if h.BaseOffset != end || h.LeaderEpoch > c.lease.Epoch || h.LeaderEpoch < 0 {
-			return fmt.Errorf("replica: batch %d-%d of epoch %d, the log ends at %d in epoch %d", h.BaseOffset, h.NextOffset(), h.LeaderEpoch, end, c.lease.Epoch)
+			return fmt.Errorf("%w: batch %d-%d of epoch %d, the log ends at %d in epoch %d", errMessage, h.BaseOffset, h.NextOffset(), h.LeaderEpoch, end, c.lease.Epoch)
 		}
 		m, err := c.data.Accept(raw)
 		last = m

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,7 +12,7 @@ import (
 // onState takes a replica's promise.
 func (c *core) onState(peer string, it *item) {
 	m := c.members[peer]
-	if m == nil || !m.linked {
+	if m == nil || !m.linked || m.lied {
 		return
 	}
 	m.state = it
@@ -74,12 +75,23 @@ func (c *core) onFetched(peer string, it *item) {
 		return
 	}
 	before := c.data.End()
-	if err := c.accept(it.Data); err != nil {
-		c.fail("the best log of a majority cannot be copied", err)
+	err := c.accept(it.Data)
+	if err == nil && c.data.End() == before {
+		err = fmt.Errorf("%w: nothing that follows %d", errMessage, before)
+	}
+	if errors.Is(err, errMessage) || errors.Is(err, batch.ErrCorrupt) { // without it, if the others are a majority
+		c.out.count(eventRefused, 1)
+		c.log.Error("a replica said that it has the best log, and does not", zap.String("peer", peer), zap.Binary("topic", c.id.Topic[:]),
+			zap.Int32("partition", c.id.Partition), zap.Int32("epoch", c.lease.Epoch), zap.Error(err))
+		m := c.members[peer]
+		m.lied, m.state = true, nil
+		c.role, c.source, c.askFetch = fencing, "", false
+		c.out.busy()
+		c.elect()
 		return
 	}
-	if c.data.End() == before {
-		c.fail("the best log of a majority cannot be copied", fmt.Errorf("replica: %s sent nothing that follows %d", peer, before))
+	if err != nil {
+		c.fail("the best log of a majority cannot be copied", err)
 		return
 	}
 	c.fetchOn()

@@ -4,30 +4,16 @@ import (
 	"context"
 
 	"github.com/bornode/bornode/pubsub/batch"
+	"github.com/bornode/bornode/pubsub/store"
 )
 
-// ID names a partition.
-type ID struct {
-	Topic     [32]byte // topic id of the contract
-	Partition int32
-}
-
-// Mark is a position in the store's write-ahead log.
-type Mark uint64
-
-// Appended tells where a batch went.
-type Appended struct {
-	Base, Next int64 // offsets of its first record, and after its last
-	Mark       Mark
-	Duplicate  bool  // it was there before: Base and Next are of then
-	Time       int64 // append time, ms
-}
-
-// EpochStart is where the batches of an epoch begin in a log.
-type EpochStart struct {
-	Epoch int32
-	Start int64
-}
+// The words of the store.
+type (
+	ID         = store.ID
+	Mark       = store.Mark
+	Appended   = store.Appended
+	EpochStart = store.EpochStart
+)
 
 // Log is the log of one partition. Methods may be called concurrently; those that change it are called one at a time.
 // Changes become durable in the order of the calls, over all logs of a store.
@@ -63,4 +49,23 @@ type Store interface {
 	Delete(id ID) error
 	// Durable waits until everything up to the mark is on disk.
 	Durable(ctx context.Context, m Mark) error
+}
+
+// Disk is a Store of a broker's real store.
+func Disk(s *store.Store) Store { return disk{s} }
+
+type disk struct{ *store.Store }
+
+func (d disk) Open(id ID, create bool) (Log, error) {
+	if p := d.Partition(id); p != nil {
+		return p, nil
+	}
+	if !create {
+		return nil, nil //nolint:nilnil // said so
+	}
+	p, err := d.Create(id, store.Retention{})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }

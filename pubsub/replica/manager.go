@@ -29,8 +29,9 @@ type Manager struct {
 	links   chan transport.Link
 	began   time.Time
 
-	restless   partSet // want retry
-	leaderless partSet // said that their epoch is over
+	restless partSet         // want retry
+	suspects partSet         // may have no leader
+	silent   map[string]bool // peers last found silent; of Run's goroutine
 
 	partsMu sync.RWMutex
 	parts   map[ID]*part
@@ -53,7 +54,7 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 		cfg: cfg, deps: deps, self: deps.Self, log: deps.Log, began: time.Now(),
 		answers: map[uint8]func(context.Context, string, []byte) ([]byte, error){},
 		events:  make(chan func(), maxLinksWaiting), links: make(chan transport.Link, maxLinksWaiting),
-		parts: map[ID]*part{}, peers: map[string]*peer{},
+		parts: map[ID]*part{}, peers: map[string]*peer{}, silent: map[string]bool{},
 	}
 	m.sync = newSyncer(m)
 	var err error
@@ -159,7 +160,7 @@ func (m *Manager) Drop(id ID) error {
 	}
 	m.metrics.parts.Dec()
 	m.restless.remove(p)
-	m.leaderless.remove(p)
+	m.suspects.remove(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.core.stepDown()
@@ -275,17 +276,24 @@ func (m *Manager) retry() {
 // findLost tells which partitions are to be claimed.
 func (m *Manager) findLost(now time.Time) {
 	silent := map[string]time.Time{}
+	news := false
 	for _, q := range m.allPeers() {
 		if at := q.heardAt(); q.relevant.Load() && now.Sub(at) >= m.cfg.Lost {
 			silent[q.id] = at
+			news = news || !m.silent[q.id]
 		}
 	}
-	list := m.leaderless.list()
-	if len(silent) > 0 {
-		list = m.all()
+	clear(m.silent)
+	for id := range silent {
+		m.silent[id] = true
+	}
+	if news {
+		for _, p := range m.all() {
+			m.suspects.add(p)
+		}
 	}
 	var out []Lost
-	for _, p := range list {
+	for _, p := range m.suspects.list() {
 		if l, ok := m.lostNow(p, silent, now); ok {
 			out = append(out, l)
 		}
@@ -301,13 +309,12 @@ func (m *Manager) lostNow(p *part, silent map[string]time.Time, now time.Time) (
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.core
-	if p.gone {
-		return Lost{}, false
-	}
-	said := m.leaderless.has(p)
 	since := now
 	switch at, quiet := silent[c.lease.Leader]; {
-	case said && (c.role == retired || c.role == following):
+	case p.gone:
+		m.suspects.remove(p)
+		return Lost{}, false
+	case p.leaderless && (c.role == retired || c.role == following):
 	case quiet && c.role == following:
 		since = at.Add(m.cfg.Lost)
 		if at.Before(p.leaseAt) {
@@ -315,7 +322,7 @@ func (m *Manager) lostNow(p *part, silent map[string]time.Time, now time.Time) (
 		}
 	default:
 		p.lostSince, p.toldAt = time.Time{}, time.Time{}
-		m.leaderless.remove(p)
+		m.suspects.remove(p)
 		return Lost{}, false
 	}
 	if p.lostSince.IsZero() {
@@ -324,6 +331,9 @@ func (m *Manager) lostNow(p *part, silent map[string]time.Time, now time.Time) (
 	rank := p.rank()
 	if now.Before(p.lostSince.Add(time.Duration(rank)*m.cfg.ClaimStep)) || now.Sub(p.toldAt) < tellAgain {
 		return Lost{}, false
+	}
+	if !p.toldAt.IsZero() && c.role == retired && c.retire == nil {
+		c.giveUp() // this broker's claim does not come through: let others try
 	}
 	p.toldAt = now
 	return Lost{ID: p.id, Epoch: c.lease.Epoch, Rank: rank}, true

@@ -28,13 +28,12 @@ type memOp struct {
 }
 
 type memLog struct {
-	s                            *memStore
-	id                           ID
-	start, end                   int64
-	batches                      []memBatch
-	promised, accepted           int32
-	committed                    int64
-	resets, truncations, appends int
+	s                  *memStore
+	id                 ID
+	start, end         int64
+	batches            []memBatch
+	promised, accepted int32
+	committed          int64
 }
 
 type memBatch struct {
@@ -151,6 +150,9 @@ func (l *memLog) Append(epoch int32, raw []byte, now int64) (Appended, error) {
 	}
 	if h.ProducerID >= 0 {
 		next := int32(0)
+		if l.start > 0 { // its batches may have been dropped
+			next = h.FirstSequence
+		}
 		for _, b := range l.batches {
 			if b.h.ProducerID == h.ProducerID {
 				if b.h.FirstSequence == h.FirstSequence {
@@ -166,7 +168,6 @@ func (l *memLog) Append(epoch int32, raw []byte, now int64) (Appended, error) {
 	batch.Assign(raw, l.end, epoch)
 	base := l.end
 	m, err := l.do("batch", 0, raw)
-	l.appends++
 	return Appended{Base: base, Next: l.end, Mark: m, Time: now}, err
 }
 

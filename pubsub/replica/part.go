@@ -21,8 +21,9 @@ type part struct {
 	leaseAt time.Time
 	gone    bool
 
-	lostSince time.Time // zero: the leader lives as far as is known
-	toldAt    time.Time
+	leaderless bool      // the lease's leader said that it cannot go on
+	lostSince  time.Time // zero: the leader lives as far as is known
+	toldAt     time.Time
 }
 
 // stashID names the log of a partition's set-aside batches.
@@ -53,7 +54,8 @@ func (p *part) takeLocked(l Lease) {
 	}
 	p.leaseAt, p.pending = time.Now(), nil
 	p.lostSince, p.toldAt = time.Time{}, time.Time{}
-	p.m.leaderless.remove(p)
+	p.leaderless = false
+	p.m.suspects.add(p) // its leader may be silent already
 	if err := p.core.setLease(l); err != nil {
 		p.pending = &l
 		p.busy()
@@ -86,7 +88,7 @@ func (p *part) ledNow(epoch int32) {
 
 func (p *part) ledOver() { p.m.metrics.led.Dec() }
 func (p *part) busy()    { p.m.restless.add(p) }
-func (p *part) lost()    { p.m.leaderless.add(p) }
+func (p *part) lost()    { p.leaderless = true; p.m.suspects.add(p) }
 func (p *part) now() int64 {
 	return time.Now().UnixMilli()
 }
@@ -172,13 +174,6 @@ func (s *partSet) list() []*part {
 		list = append(list, p)
 	}
 	return list
-}
-
-func (s *partSet) has(p *part) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.set[p]
-	return ok
 }
 
 func idFields(id ID, err error) []zap.Field {

@@ -12,6 +12,8 @@ import (
 	"github.com/bornode/bornode/transport"
 )
 
+var errNoBroker = errors.New("replica: the peer is no broker")
+
 // peer is another broker, whether or not there is a link with it.
 type peer struct {
 	m        *Manager
@@ -148,6 +150,9 @@ func (q *peer) read(ctx context.Context, l transport.Link, wg *sync.WaitGroup) {
 	}
 }
 
+// broker tells whether a peer may hand batches over and ask.
+func (m *Manager) broker(id string) bool { return m.deps.Broker == nil || m.deps.Broker(id) }
+
 func (q *peer) linkIs(l transport.Link) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -162,6 +167,9 @@ func (q *peer) take(ctx context.Context, msg transport.Message, wg *sync.WaitGro
 			return err
 		}
 		for i := range items {
+			if items[i].Kind == kindSalvage && !q.m.broker(q.id) {
+				return errNoBroker
+			}
 			if p := q.m.part(items[i].ID); p != nil {
 				p.mu.Lock()
 				if !p.gone {
@@ -172,6 +180,9 @@ func (q *peer) take(ctx context.Context, msg transport.Message, wg *sync.WaitGro
 		}
 	case typeHeartbeat: // that it came is all it says
 	case typeAsk:
+		if !q.m.broker(q.id) {
+			return errNoBroker
+		}
 		a, err := decodeAsk(msg.Payload)
 		if err != nil {
 			return err

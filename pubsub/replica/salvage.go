@@ -62,6 +62,9 @@ func unwrap(entry []byte) (h batch.Header, raw []byte, o origin, cut int64, err 
 // id were told is safe here. Batches with a producer's id are acknowledged only when a majority has them, so these never
 // were; their producers send them again.
 func (c *core) setAside(from, end int64) error {
+	if from >= end {
+		return nil
+	}
 	n := 0
 	var last Mark
 	err := c.data.Batches(from, end, func(h batch.Header, raw []byte) error {
@@ -121,6 +124,7 @@ func (c *core) onSalvaged(upTo int64) {
 		err = c.out.dropStash()
 		c.stash = nil
 	} else {
+		c.stash.SetCommitted(upTo)
 		err = c.stash.DeleteBefore(upTo)
 	}
 	if err != nil {
@@ -174,7 +178,7 @@ func (c *core) onSalvage(peer string, it *item) {
 	}
 }
 
-// adopt appends one salvaged batch unless it is there; it gives the offset after it.
+// adopt appends one salvaged batch unless it is there, or retention has passed its place; it gives the offset after it.
 func (c *core) adopt(h batch.Header, raw []byte, o origin, cut int64) (int64, error) {
 	if next, ok := c.has(o, h); ok {
 		return next, c.look(cut)
@@ -184,6 +188,9 @@ func (c *core) adopt(h batch.Header, raw []byte, o origin, cut int64) (int64, er
 	}
 	if next, ok := c.salvage.copies[o]; ok {
 		return next, nil
+	}
+	if o.offset < c.data.Start() {
+		return 0, nil
 	}
 	a, err := c.data.Append(c.lease.Epoch, marked(h, raw, o), c.out.now())
 	if err != nil {

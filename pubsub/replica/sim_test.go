@@ -33,6 +33,7 @@ type sim struct {
 	client simClients
 
 	committed map[int64][]byte // offset -> covered bytes and epoch of the batch that begins there
+	kept      int64            // highest start of a log
 	high      int64            // highest watermark any broker gave out
 	ledBy     map[int32]*simNode
 }
@@ -204,7 +205,7 @@ func (n *simNode) start() {
 func (n *simNode) crash() {
 	n.say("crashes")
 	n.alive = false
-	n.s.client.lose(n)
+	n.s.client.lose(n.s, n)
 	n.store = n.store.crash(func(unsynced int) int { return n.s.r.IntN(unsynced + 1) })
 	for _, o := range n.s.nodes {
 		n.s.cut(n.n, o.n)
@@ -370,7 +371,7 @@ func (s *sim) step() {
 	} else if s.quiet {
 		n.start()
 	}
-	s.client.poll()
+	s.client.poll(s)
 }
 
 func (s *sim) work(n *simNode) {
@@ -433,9 +434,33 @@ func (s *sim) fault(n *simNode) {
 		n.crash()
 	case k < 92:
 		n.claimNow()
-	default:
+	case k < 97:
 		n.reshape()
+	default:
+		n.forget()
 	}
+}
+
+// forget is retention: it drops a part of what is committed.
+func (n *simNode) forget() {
+	s := n.s
+	d := n.core.data
+	to := d.Start() + (n.core.hw-d.Start())/2
+	if to <= d.Start() {
+		return
+	}
+	require.NoError(s.t, d.Batches(d.Start(), to, func(h batch.Header, raw []byte) error {
+		s.client.gone[string(batch.Records(raw))] = true
+		return nil
+	}))
+	require.NoError(s.t, d.DeleteBefore(to))
+	s.kept = max(s.kept, to)
+	for p, base := range s.client.bases {
+		if base < to {
+			s.client.gone[p] = true
+		}
+	}
+	n.say("keeps %d-%d", d.Start(), d.End())
 }
 
 func runSim(t testing.TB, seed uint64, brokers, replicas, steps int) {

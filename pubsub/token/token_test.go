@@ -12,6 +12,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/contracts"
 )
 
 const chain = 4711
@@ -179,6 +181,14 @@ func FuzzParse(f *testing.F) {
 			_ = c.Valid(now, c.ChainID)
 		}
 	})
+}
+
+// The contract's own package computes the same digest, for the same address.
+func TestDigestIsTheContracts(t *testing.T) {
+	tok := signed(t, nil)
+	require.Equal(t, contracts.TopicsAddress, Contract)
+	require.Equal(t, contracts.TokenDigest(tok.ChainID, contracts.Token{Account: tok.Account, Issued: tok.Issued, Expires: tok.Expires,
+		Scope: tok.Scope, Nonce: tok.Nonce}), tok.Digest())
 }
 
 func TestWalletsSignTheMessage(t *testing.T) {
