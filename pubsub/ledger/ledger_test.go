@@ -38,7 +38,7 @@ func dump(v *View) string {
 }
 
 func TestEventsTellWhatTheStateSays(t *testing.T) {
-	seeds := 6
+	seeds := 4
 	for seed := range uint64(seeds) { //nolint:gosec // few
 		w := newWorld(t, 4)
 		r := rand.New(rand.NewPCG(seed, 3))
