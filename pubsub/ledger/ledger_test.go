@@ -275,24 +275,6 @@ func TestMirrorReadsAnewWhatDoesNotFit(t *testing.T) {
 	require.Nil(t, v.Broker(99))
 }
 
-func TestPagesAreHalvedUntilTheyFit(t *testing.T) {
-	var got []uint64
-	err := pages(32, func(from, n uint64) (int, uint64, error) {
-		if n > 5 {
-			return 0, 0, errAway
-		}
-		for i := from; i < min(from+n, 40); i++ {
-			got = append(got, i)
-		}
-		return int(min(n, 40-from)), 40, nil //nolint:gosec // few
-	})
-	require.NoError(t, err)
-	require.Len(t, got, 40)
-	require.True(t, slices.IsSorted(got))
-	require.ErrorIs(t, pages(32, func(uint64, uint64) (int, uint64, error) { return 0, 0, errAway }), errAway)
-	require.Error(t, pages(32, func(uint64, uint64) (int, uint64, error) { return 0, 9, nil }))
-}
-
 func TestRunFollowsAndEnds(t *testing.T) {
 	w := newWorld(t, 3)
 	w.tenant("acme", w.users[0])
