@@ -23,10 +23,10 @@ type collector struct {
 
 // Collect gathers the runs that prove the block of a height final, from genesis or, where the trust has a checkpoint, from
 // there: below the checkpoint the block hangs on it by the headers between, above it the checkpoint must be the end of an
-// epoch without a change of schedule. head is the newest height to look at. Each result was checked by a Chain; an error
-// says what is missing: a certificate that has not come yet, or history that was pruned.
+// epoch without a change of schedule. head is the newest height to look at. The source is the node's own chain: signatures
+// are not verified once more. An error says what is missing: a certificate that has not come yet, or history that was pruned.
 func Collect(ctx context.Context, t *Trust, src Source, height, head uint64) ([]Run, error) {
-	c := &collector{ctx: ctx, src: src, limit: head, check: NewChain(t)}
+	c := newCollector(ctx, t, src, head)
 	if cp := t.Checkpoint; cp != nil && height <= cp.Height {
 		run, err := c.headers(height, cp.Height)
 		if err != nil {
@@ -50,10 +50,16 @@ func Collect(ctx context.Context, t *Trust, src Source, height, head uint64) ([]
 	return c.runs, nil
 }
 
+func newCollector(ctx context.Context, t *Trust, src Source, head uint64) *collector {
+	c := &collector{ctx: ctx, src: src, limit: head, check: NewChain(t)}
+	c.check.own = true
+	return c
+}
+
 // Epochs gathers the runs of the epochs up to the newest whose end is proved final, from genesis on: what Collect needs for
 // later blocks can go on behind them. more is called with each run; its error ends the walk.
 func Epochs(ctx context.Context, t *Trust, src Source, head uint64, more func(Run) error) error {
-	c := &collector{ctx: ctx, src: src, limit: head, check: NewChain(t)}
+	c := newCollector(ctx, t, src, head)
 	for end := c.endOfEpoch(); end <= head; end = c.endOfEpoch() {
 		if err := c.endEpoch(end); err != nil {
 			return err
