@@ -188,7 +188,7 @@ func (a *bpsAPI) Epochs(ctx context.Context, above *hexutil.Uint64, count *hexut
 	defer held.give()
 	out := &epochsJSON{Runs: []hexutil.Bytes{}}
 	c := a.back.Chain
-	err = proof.Epochs(ctx, trust, finalSource{c}, c.FinalHeader().Number.Uint64(), func(r proof.Run) error {
+	err = proof.Epochs(ctx, trust, finalSource{c}, c.CurrentHeader().Number.Uint64(), func(r proof.Run) error {
 		first := r.Headers[0].Number()
 		if first <= from {
 			return nil

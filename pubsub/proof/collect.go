@@ -2,10 +2,14 @@ package proof
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/bornode/bornode/block"
 )
+
+// ErrNotYet says that no certificate for a block has come yet.
+var ErrNotYet = errors.New("no later block proves it final yet")
 
 // Source gives headers of the canonical chain.
 type Source interface {
@@ -61,7 +65,9 @@ func newCollector(ctx context.Context, t *Trust, src Source, head uint64) *colle
 func Epochs(ctx context.Context, t *Trust, src Source, head uint64, more func(Run) error) error {
 	c := newCollector(ctx, t, src, head)
 	for end := c.endOfEpoch(); end <= head; end = c.endOfEpoch() {
-		if err := c.endEpoch(end); err != nil {
+		if err := c.endEpoch(end); errors.Is(err, ErrNotYet) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		for _, r := range c.runs {
@@ -171,7 +177,7 @@ func (c *collector) proved(height uint64) (target, error) {
 			}
 		}
 	}
-	return target{}, fmt.Errorf("no block up to %d proves block %d final yet", c.limit, height)
+	return target{}, fmt.Errorf("%w: block %d, looked at up to block %d", ErrNotYet, height, c.limit)
 }
 
 func (c *collector) header(height uint64) (*block.SealedHeader, error) {
