@@ -72,8 +72,8 @@ func (l *Lease) ID() ID { return ID{Topic: l.Topic, Partition: l.Partition} }
 
 func (l *Lease) check() error {
 	switch {
-	case l.Partition < 0 || l.Epoch < 0:
-		return fmt.Errorf("replica: lease of partition %d, epoch %d: negative", l.Partition, l.Epoch)
+	case l.Partition < 0 || l.Partition >= stashBit || l.Epoch < 0:
+		return fmt.Errorf("replica: lease of partition %d, epoch %d: negative or too large", l.Partition, l.Epoch)
 	case len(l.Replicas) > MaxReplicas:
 		return fmt.Errorf("replica: lease with %d replicas, %d allowed", len(l.Replicas), MaxReplicas)
 	}

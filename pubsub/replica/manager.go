@@ -61,6 +61,9 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 	if m.metrics, err = newMetrics(deps.Registry); err != nil {
 		return nil, fmt.Errorf("register metrics of replication: %w", err)
 	}
+	if err := m.watch(deps.Registry); err != nil {
+		return nil, fmt.Errorf("register metrics of replication: %w", err)
+	}
 	return m, nil
 }
 

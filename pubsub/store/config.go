@@ -14,6 +14,8 @@ type Config struct {
 	FsyncInterval time.Duration `mapstructure:"fsync_interval" comment:"longest time that records nobody waits for stay unsynced"`
 	CacheBytes    int64         `mapstructure:"cache_bytes" comment:"newest bytes of the log kept in memory for readers"`
 	ReserveBytes  int64         `mapstructure:"reserve_bytes" comment:"size of a file that is given up when the disk is full, so that retention can still be written down, bytes"`
+
+	retry time.Duration // after a failed write; 0: retryInterval
 }
 
 // DefaultConfig suits a broker with a few GiB of memory. Dir is left empty.

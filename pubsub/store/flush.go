@@ -39,7 +39,7 @@ func (s *Store) flusher() {
 			err = s.makeReserve()
 		}
 		if retry = nil; err != nil {
-			retry = time.After(retryInterval)
+			retry = time.After(s.cfg.retry)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func id(n int32) ID { return ID{Topic: [32]byte{1}, Partition: n} }
 
 func testConfig() Config {
 	c := DefaultConfig()
-	c.SegmentBytes, c.CacheBytes, c.ReserveBytes = 16<<10, 8<<10, 4<<10
+	c.SegmentBytes, c.CacheBytes, c.ReserveBytes, c.retry = 16<<10, 8<<10, 4<<10, time.Millisecond
 	return c
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"sort"
 
+	"go.uber.org/zap"
+
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
@@ -125,6 +127,7 @@ func (s *Store) read(number uint32, at []located) ([]byte, error) {
 		room += int(at[i].size) + recordHeaderBytes
 	}
 	out := make([]byte, 0, room)
+	durable := s.wal.durableMark() // what is behind it may not be in its file yet
 	for i := 0; i < len(at); {
 		if b := s.wal.cached(at[i].seg, at[i].pos+recordHeaderBytes, at[i].size); b != nil {
 			out = append(out, b...)
@@ -133,7 +136,7 @@ func (s *Store) read(number uint32, at []located) ([]byte, error) {
 			continue
 		}
 		j, end := i+1, at[i].pos+recordHeaderBytes+at[i].size
-		for j < len(at) && at[j].seg == at[i].seg && at[j].pos >= end && at[j].pos-end <= gapBytes {
+		for j < len(at) && at[j].seg == at[i].seg && at[j].pos >= end && at[j].pos-end <= gapBytes && at[j].mark() <= durable {
 			end = at[j].pos + recordHeaderBytes + at[j].size
 			j++
 		}
@@ -296,6 +299,11 @@ func (p *Partition) OffsetAt(ts int64) (offset, timestamp int64, ok bool) {
 			}
 		}
 		if err == nil {
+			return 0, 0, false
+		}
+		if !gone(err) {
+			p.s.m.damaged.Inc()
+			p.s.log.Error("an offset could not be found by time", zap.Stringer("partition", p.id), zap.Error(err))
 			return 0, 0, false
 		}
 	}

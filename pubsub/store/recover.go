@@ -60,6 +60,9 @@ func (s *Store) recover() error {
 	if err := s.replay(f, base); err != nil {
 		return err
 	}
+	if err := s.check(f); err != nil {
+		return err
+	}
 	s.sweep(f)
 	if err := s.makeReserve(); err != nil {
 		s.log.Warn("there is no room for the topic store's reserve; no appends are taken until there is", zap.Error(err))
@@ -101,7 +104,7 @@ func (s *Store) loadSnapshot(f found) (uint32, error) {
 	return 0, nil
 }
 
-// loadIndexes takes the runs of the segments up to the snapshot's, and checks that they cover every partition.
+// loadIndexes takes the runs of the segments up to the snapshot's.
 func (s *Store) loadIndexes(f found, base uint32) error {
 	for _, seg := range f.logs {
 		if seg > base {
@@ -125,9 +128,22 @@ func (s *Store) loadIndexes(f found, base uint32) error {
 	for _, p := range s.byNumber {
 		p.cutOut(0, p.start)
 		p.cutOut(p.end, maxOffset)
+	}
+	return nil
+}
+
+// check looks whether every offset is there. It comes after the replay: what a removed segment had may be dead, or moved,
+// by a record behind the snapshot.
+func (s *Store) check(f found) error {
+	s.wal.mu.Lock()
+	defer s.wal.mu.Unlock()
+	for _, p := range s.byNumber {
+		p.cutOut(0, p.start)
 		if err := p.covered(f); err != nil {
 			return err
 		}
+		p.durable = p.end
+		p.committed.Store(min(p.committed.Load(), p.end))
 	}
 	return nil
 }

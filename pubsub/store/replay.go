@@ -24,21 +24,13 @@ func (s *Store) replay(f found, base uint32) error {
 			return err
 		}
 		if open {
-			return s.settleAll()
+			return nil
 		}
 	}
 	w.mu.Lock()
 	w.begin(base + 1 + uint32(len(logs))) //nolint:gosec // as above
 	w.durable = markOf(w.seg-1, 1<<32-1)
 	w.mu.Unlock()
-	return s.settleAll()
-}
-
-func (s *Store) settleAll() error {
-	for _, p := range s.byID {
-		p.durable = p.end
-		p.committed.Store(min(p.committed.Load(), p.end))
-	}
 	return nil
 }
 

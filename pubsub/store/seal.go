@@ -60,7 +60,11 @@ func (s *Store) keeper() {
 			if err := s.seal(j); err != nil {
 				s.m.failures.Inc()
 				s.log.Error("a full segment could not be sealed; it is tried again", zap.Uint32("segment", j.seg), zap.Error(err))
-				retry = time.After(retryInterval)
+				s.wal.mu.Lock()
+				s.wal.unkept = s.failure(err)
+				s.wal.broadcast()
+				s.wal.mu.Unlock()
+				retry = time.After(s.cfg.retry)
 				break
 			}
 		}
@@ -97,7 +101,7 @@ func (s *Store) seal(j *sealJob) error {
 	}
 	w := s.wal
 	w.mu.Lock()
-	w.jobs = w.jobs[1:]
+	w.jobs, w.unkept = w.jobs[1:], nil
 	s.snaps = append(s.snaps, j.seg)
 	var old []uint32
 	if n := len(s.snaps) - keptSnapshots; n > 0 {

@@ -75,6 +75,9 @@ func Open(cfg Config, fs FS, log *zap.Logger, reg prometheus.Registerer) (*Store
 		}
 		fs = OS(cfg.Dir)
 	}
+	if cfg.retry == 0 {
+		cfg.retry = retryInterval
+	}
 	if log == nil {
 		log = zap.NewNop()
 	}

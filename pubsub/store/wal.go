@@ -53,6 +53,7 @@ type wal struct {
 	opened  []*run     // runs of the open segment
 	err     error      // why appends are refused
 	stuck   error      // why the last write failed
+	unkept  error      // why the oldest job could not be done
 	closed  bool
 	flushed chan struct{} // closed when any of durable, jobs, err, stuck, closed has changed
 
@@ -86,6 +87,8 @@ func (w *wal) admit(housekeeping bool) error {
 			return w.stuck
 		case w.err != nil && !housekeeping:
 			return w.err
+		case w.unkept != nil && len(w.jobs) > maxUnsealed:
+			return w.unkept
 		case w.pending <= maxPendingBytes && len(w.jobs) <= maxUnsealed:
 			return nil
 		}
