@@ -23,8 +23,8 @@ func (s topicsSource) Call(ctx context.Context, h *types.Header, to common.Addre
 }
 
 // Logs are the events of the contract in the irreversible blocks from..to, in order.
-func (s topicsSource) Logs(ctx context.Context, from, to uint64) ([]types.Log, error) {
-	var out []types.Log
+func (s topicsSource) Logs(ctx context.Context, from, to uint64) ([]*types.Log, error) {
+	var out []*types.Log
 	for n := from; n <= to; n++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func (s topicsSource) Logs(ctx context.Context, from, to uint64) ([]types.Log, e
 		}
 		for _, l := range logs {
 			if l.Address == contracts.TopicsAddress {
-				out = append(out, *l)
+				out = append(out, l)
 			}
 		}
 	}

@@ -60,8 +60,8 @@ func (k *keySigner) SignSeal(hash common.Hash) (s [block.SealLength]byte, err er
 	return [block.SealLength]byte(b), nil
 }
 
-// makeBrokerKey makes the key of a broker's account if there is none, and returns the account.
-func makeBrokerKey(path string) (common.Address, error) {
+// MakeBrokerKey makes the key of a broker's account if there is none, and returns the account.
+func MakeBrokerKey(path string) (common.Address, error) {
 	if k, err := loadBrokerKey(path); err == nil {
 		return k.account, nil
 	} else if _, e := os.Stat(path); e == nil {

@@ -58,6 +58,9 @@ type refusal string
 
 func (r refusal) Error() string { return "the contract would refuse it: " + string(r) }
 
+// Refusal is the contract's reason alone, for package pubsub.
+func (r refusal) Refusal() string { return string(r) }
+
 // account is an account that this process sends for: its senders share it, so that no two take one nonce.
 type account struct {
 	self    common.Address

@@ -71,7 +71,7 @@ func newSubmitter(out *sender, c submitterChain, log *zap.Logger, reg prometheus
 		}
 		return false
 	}
-	s.sent = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "bornode", Subsystem: "broker", Name: "transactions_total",
+	s.sent = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "bornode", Subsystem: "topics_broker", Name: "transactions_total",
 		Help: "transactions of the broker's account by kind and result: sent, final, refused"}, []string{"kind", "result"})
 	if reg != nil {
 		if err := reg.Register(s.sent); err != nil {

@@ -118,7 +118,7 @@ abstract contract Notary is TopicAdmin {
     }
 
     // Offsets of a group come from its coordinator: the leader of partition group % 16 of _bps.offsets. Those of another,
-    // or of a topic that is gone, are passed over.
+    // or of a partition that never was, are passed over.
     function _commitOffsets(uint256 broker, Offset[] calldata list) private {
         require(list.length <= MAX_OFFSETS, "Topics: more than 256 offsets in one commit");
         if (list.length == 0) return;

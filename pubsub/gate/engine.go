@@ -90,7 +90,8 @@ type Config struct {
 	Mode     Mode
 	Proofs   Proofs   // nil only with Off
 	Receipts Receipts // nil: receipts are passed on unread
-	// Failed is told of tampering and of missing keys, once for each; it must not block. It may be nil.
+	// Failed is told of tampering and of missing keys, and without a topic of refused logins, once for each; it must not
+	// block. It may be nil.
 	Failed func(topic string, partition int32, err error)
 	Log    *zap.Logger
 }
@@ -157,6 +158,9 @@ func (e *Engine) start(f func()) error {
 func (e *Engine) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	broker, until, err := e.dialBroker(ctx, addr)
 	if err != nil {
+		if errors.Is(err, ErrLogin) { // clients try again for ever, and silently
+			e.fail("", -1, err)
+		}
 		return nil, err
 	}
 	ours, theirs := net.Pipe()
@@ -192,7 +196,11 @@ func (e *Engine) fail(topic string, partition int32, err error) {
 	if said {
 		return
 	}
-	e.cfg.Log.Error("what a topic serves is refused", zap.String("topic", topic), zap.Int32("partition", partition), zap.Error(err))
+	if topic == "" {
+		e.cfg.Log.Error("no connection to a broker", zap.Error(err))
+	} else {
+		e.cfg.Log.Error("what a topic serves is refused", zap.String("topic", topic), zap.Int32("partition", partition), zap.Error(err))
+	}
 	if e.cfg.Failed != nil {
 		e.cfg.Failed(topic, partition, err)
 	}

@@ -99,8 +99,13 @@ func (s *session) fetched(h head, dst, frame []byte, want map[string]asked, hold
 	if w := s.e.watch; w != nil && len(all) > 0 {
 		s.follow(w, all, hold)
 	}
+	good := false
 	for _, v := range all {
 		changed = s.settle(v) || changed
+		good = good || v.err == nil || len(v.leaves) > 0
+	}
+	if !good && len(all) > 0 { // clients try again at once
+		s.pause(ErrorPause)
 	}
 	if cap(s.clear) > KeepBytes {
 		s.clear = nil
@@ -259,6 +264,16 @@ func (s *session) settle(v *served) bool {
 		v.p.ErrorCode = code.Code
 	}
 	return true
+}
+
+// pause waits.
+func (s *session) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.ctx.Done():
+	}
 }
 
 // place is one partition.

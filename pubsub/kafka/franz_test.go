@@ -67,6 +67,7 @@ func TestFranzProducesAndFetches(t *testing.T) {
 }
 
 func TestFranzLogsInAgainOnTheSameConnection(t *testing.T) {
+	t.Parallel()
 	p := &passwords{life: 3 * time.Second}
 	r := start(t, p, nil)
 	cl := client(t, r, kgo.SASL(plain.Auth{User: "0xabc", Pass: "right"}.AsMechanism()))

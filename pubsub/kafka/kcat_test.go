@@ -23,6 +23,7 @@ func kcat(t *testing.T, input string, args ...string) string {
 }
 
 func TestKcat(t *testing.T) {
+	t.Parallel()
 	f := newFiles(t)
 	for name, x := range map[string]struct {
 		change func(*Config)
@@ -33,6 +34,7 @@ func TestKcat(t *testing.T) {
 		"tls":   {f.configure, []string{"zstd"}, []string{"-X", "security.protocol=SASL_SSL", "-X", "ssl.ca.location=" + f.path("ca.pem"), "-X", "sasl.mechanism=PLAIN", "-X", "sasl.password=right"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := start(t, &passwords{}, x.change)
 			args := append([]string{"-b", r.addr}, x.args...)
 			at := 0

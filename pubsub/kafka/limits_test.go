@@ -81,7 +81,9 @@ func TestBudgetSharesMemory(t *testing.T) {
 	later("c", 20)                                  // for whom there is no room
 	later("d", 5)                                   // and who must not overtake c, though there is room
 	require.Zero(t, waited)
-	b.put("b", 10)
+	b.put("b", 5)
+	require.Equal(t, 3, b.waitingNow(), "d is behind c still")
+	b.put("b", 5)
 	require.Equal(t, "c20", <-got)
 	b.put("b", 5)
 	require.Equal(t, "d5", <-got)

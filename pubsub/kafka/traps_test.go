@@ -168,6 +168,7 @@ func TestGarbageIsClosedWithALine(t *testing.T) {
 
 // Slow clients get a bounded time, in each phase.
 func TestSlowClientsAreClosed(t *testing.T) {
+	t.Parallel()
 	short := func(c *Config) {
 		c.LoginTimeout, c.FrameTimeout, c.IdleTimeout = 300*time.Millisecond, 300*time.Millisecond, 600*time.Millisecond
 	}
@@ -198,6 +199,7 @@ func TestSlowClientsAreClosed(t *testing.T) {
 		c.expectClosed()
 	})
 	t.Run("takes no answer", func(t *testing.T) {
+		t.Parallel()
 		r := start(t, nil, func(c *Config) { short(c); c.IdleTimeout = time.Hour })
 		r.h.served = func(c *Conn, req kmsg.Request) (Reply, bool) {
 			resp := req.ResponseKind().(*kmsg.MetadataResponse)

@@ -38,7 +38,7 @@ func dump(v *View) string {
 }
 
 func TestEventsTellWhatTheStateSays(t *testing.T) {
-	seeds := 6
+	seeds := 4
 	for seed := range uint64(seeds) { //nolint:gosec // few
 		w := newWorld(t, 4)
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -275,24 +275,6 @@ func TestMirrorReadsAnewWhatDoesNotFit(t *testing.T) {
 	require.Nil(t, v.Broker(99))
 }
 
-func TestPagesAreHalvedUntilTheyFit(t *testing.T) {
-	var got []uint64
-	err := pages(32, func(from, n uint64) (int, uint64, error) {
-		if n > 5 {
-			return 0, 0, errAway
-		}
-		for i := from; i < min(from+n, 40); i++ {
-			got = append(got, i)
-		}
-		return int(min(n, 40-from)), 40, nil //nolint:gosec // few
-	})
-	require.NoError(t, err)
-	require.Len(t, got, 40)
-	require.True(t, slices.IsSorted(got))
-	require.ErrorIs(t, pages(32, func(uint64, uint64) (int, uint64, error) { return 0, 0, errAway }), errAway)
-	require.Error(t, pages(32, func(uint64, uint64) (int, uint64, error) { return 0, 9, nil }))
-}
-
 func TestRunFollowsAndEnds(t *testing.T) {
 	w := newWorld(t, 3)
 	w.tenant("acme", w.users[0])
@@ -324,4 +306,20 @@ func BenchmarkBlock(b *testing.B) {
 		n := &next{v: v, tenants: v.tenants.draft(), topics: v.topics.draft(), names: v.names.draft(), mineT: map[common.Hash]bool{}}
 		require.NoError(b, n.lease(common.Hash{30: byte(i % 10_000 >> 8), 31: byte(i)}, 3, common.Address{1}, uint32(i+1), []common.Address{{1}})) //nolint:gosec // small
 	}
+}
+
+// A broker deletes the log of a topic only when the contract says that the topic was deleted.
+func TestOnlyADeletedTopicIsDeleted(t *testing.T) {
+	w := newWorld(t, 2)
+	w.tenant("acme", w.users[0])
+	id := w.create(w.users[0], contracts.NewTopic{Name: "acme.a", Partitions: 2, Replicas: 1})
+	v := w.sync()
+	require.False(t, v.TopicDeleted(id))
+	require.False(t, v.TopicDeleted([32]byte{1}), "no topic ever had this id")
+	w.must(w.users[0], func() ([]byte, error) { return contracts.DeleteTopicCall(id), nil })
+	v = w.sync()
+	require.True(t, v.TopicDeleted(id), "told by the event")
+	w.m.facts.forget()
+	require.True(t, v.TopicDeleted(id), "read from the contract")
+	require.False(t, v.TopicDeleted([32]byte{1}))
 }

@@ -3,9 +3,6 @@ package ledger
 import "time"
 
 const (
-	tenantPage   = 256
-	aclPage      = 256
-	topicPage    = 32      // fewer when they are too much for one call
 	maxDecisions = 1 << 16 // cached of one tenant
 	cacheBlocks  = 240     // a cached decision is used for so many blocks at most
 	maxFacts     = 1 << 17 // accounts or pseudonyms whose state is remembered

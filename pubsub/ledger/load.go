@@ -23,7 +23,12 @@ type Source interface {
 
 // load reads the whole state after block h, by pages.
 func load(ctx context.Context, s Source, h *types.Header, f *facts) (*View, error) {
-	call := func(data []byte) ([]byte, error) { return s.Call(ctx, h, contracts.TopicsAddress, data) }
+	call := func(data []byte) ([]byte, error) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return s.Call(ctx, h, contracts.TopicsAddress, data)
+	}
 	v := newView(f)
 	v.Height, v.Hash = h.Number.Uint64(), h.Hash()
 	ret, err := call(contracts.BrokersCall())
@@ -37,103 +42,51 @@ func load(ctx context.Context, s Source, h *types.Header, f *facts) (*View, erro
 	for _, b := range brokers {
 		v.brokers = append(v.brokers, Broker{b.ID, b.Account, b.Host, int32(b.Port), b.PeerID, b.Live})
 	}
-	tenants := v.tenants.draft()
-	err = pages(tenantPage, func(from, n uint64) (int, uint64, error) {
-		ret, err := call(contracts.TenantPageCall(from, n))
-		if err != nil {
-			return 0, 0, err
-		}
-		page, total, err := contracts.DecodeTenantPage(ret)
-		for _, t := range page {
-			tenants.put(contracts.TenantID(t.Name), &tenant{decisions: &decisions{}, Tenant: Tenant{
-				t.Name, t.Owner, t.BytesPerSecond, t.Connections, t.Topics, t.Partitions, t.TopicsUsed, t.PartitionsUsed,
-			}})
-		}
-		return len(page), total, err
-	})
+	tenants, err := contracts.ReadTenants(call)
 	if err != nil {
 		return nil, fmt.Errorf("tenants: %w", err)
 	}
-	v.tenants = tenants.t
-	for _, t := range v.Tenants() {
-		if v.tenant(t.Name).acls, err = loadAcls(t.Name, call); err != nil {
+	draft := v.tenants.draft()
+	for _, t := range tenants {
+		rules, err := contracts.ReadAcls(call, t.Name)
+		if err != nil {
 			return nil, fmt.Errorf("entries of tenant %s: %w", t.Name, err)
 		}
+		entries := make([]acl.Entry, len(rules))
+		for i := range rules {
+			entries[i] = acl.Entry(rules[i])
+		}
+		draft.put(contracts.TenantID(t.Name), &tenant{acls: acl.New(entries), decisions: &decisions{}, Tenant: Tenant{
+			t.Name, t.Owner, t.BytesPerSecond, t.Connections, t.Topics, t.Partitions, t.TopicsUsed, t.PartitionsUsed,
+		}})
 	}
-	if err := v.loadTopics(call); err != nil {
+	v.tenants = draft.t
+	topics, err := contracts.ReadTopics(call)
+	if err != nil {
 		return nil, fmt.Errorf("topics: %w", err)
 	}
-	return v, ctx.Err()
+	return v, v.setTopics(topics)
 }
 
-func loadAcls(name string, call func([]byte) ([]byte, error)) (*acl.Set, error) {
-	var list []acl.Entry
-	err := pages(aclPage, func(from, n uint64) (int, uint64, error) {
-		ret, err := call(contracts.AclPageCall(name, from, n))
-		if err != nil {
-			return 0, 0, err
-		}
-		page, total, err := contracts.DecodeAclPage(ret)
-		for _, a := range page {
-			list = append(list, acl.Entry(a))
-		}
-		return len(page), total, err
-	})
-	return acl.New(list), err
-}
-
-func (v *View) loadTopics(call func([]byte) ([]byte, error)) error {
+// setTopics takes the topics that were read.
+func (v *View) setTopics(list []contracts.TopicInfo) error {
 	topics, names := v.topics.draft(), v.names.draft()
-	err := pages(topicPage, func(from, n uint64) (int, uint64, error) {
-		ret, err := call(contracts.TopicPageCall(from, n))
+	for i := range list {
+		x := &list[i]
+		owner, err := contracts.TenantOf(x.Name)
 		if err != nil {
-			return 0, 0, err
+			return err
 		}
-		page, total, err := contracts.DecodeTopicPage(ret)
-		if err != nil {
-			return 0, 0, err
+		t := &Topic{
+			ID: x.ID, Name: x.Name, Tenant: owner, Owner: x.Owner, Auditor: x.Auditor, Encrypted: x.Encrypted, Config: topicConfig(x.Config),
+			Created: x.Created, KeyEpoch: x.KeyEpoch, PseudonymEpoch: x.PseudonymEpoch, Partitions: make([]Partition, len(x.Leases)),
 		}
-		for i := range page {
-			x := &page[i]
-			owner, err := contracts.TenantOf(x.Name)
-			if err != nil {
-				return 0, 0, err
-			}
-			t := &Topic{
-				ID: x.ID, Name: x.Name, Tenant: owner, Owner: x.Owner, Auditor: x.Auditor, Encrypted: x.Encrypted, Config: topicConfig(x.Config),
-				Created: x.Created, KeyEpoch: x.KeyEpoch, PseudonymEpoch: x.PseudonymEpoch, Partitions: make([]Partition, len(x.Leases)),
-			}
-			for p, l := range x.Leases {
-				t.Partitions[p] = Partition{l.Leader, int32(l.Epoch), l.Replicas} //nolint:gosec // bounded by the decoder
-			}
-			topics.put(t.ID, t)
-			names.put(t.Name, t.ID)
+		for p, l := range x.Leases {
+			t.Partitions[p] = Partition{l.Leader, int32(l.Epoch), l.Replicas} //nolint:gosec // bounded by the decoder
 		}
-		return len(page), total, nil
-	})
-	v.topics, v.names = topics.t, names.t
-	return err
-}
-
-// pages reads page after page until all is read. A page that fails is asked for again by half, since one call may cost
-// so much and no more.
-func pages(size uint64, read func(from, n uint64) (got int, total uint64, err error)) error {
-	for from, n := uint64(0), size; ; {
-		got, total, err := read(from, n)
-		if err != nil {
-			if n == 1 {
-				return err
-			}
-			n = (n + 1) / 2
-			continue
-		}
-		from += uint64(got) //nolint:gosec // a length
-		if from >= total {
-			return nil
-		}
-		if got == 0 {
-			return fmt.Errorf("the page from %d on is empty, and there are %d", from, total)
-		}
-		n = min(size, n*2)
+		topics.put(t.ID, t)
+		names.put(t.Name, t.ID)
 	}
+	v.topics, v.names = topics.t, names.t
+	return nil
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/stretchr/testify/require"
 
+	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
-var contract = common.HexToAddress("0x0b03")
+var contract = contracts.TopicsAddress
 
 func checkpointLog(seq uint64, root Hash, leaves int64) *types.Log {
 	data := append(root[:], common.BigToHash(common.Big0).Bytes()...)
@@ -133,6 +134,18 @@ func copied2(b *Bundle) *Bundle {
 		return x
 	}
 	return b
+}
+
+// What the package reads by itself is what the contract's bindings read.
+func TestCheckpointsAreTheContracts(t *testing.T) {
+	require.Equal(t, contracts.EventCheckpointed, checkpointedID)
+	l := checkpointLog(1, Hash{5}, 77)
+	got, err := DecodeCheckpointed(contract, l)
+	require.NoError(t, err)
+	ev, err := contracts.DecodeTopicsEvent(l)
+	require.NoError(t, err)
+	want := ev.(*contracts.Checkpointed)
+	require.Equal(t, Checkpointed{want.Topic, want.Seq, want.Root, want.Leaves, want.Broker}, got)
 }
 
 func TestFailedTransactionsProveNothing(t *testing.T) {

@@ -170,8 +170,8 @@ func (c *core) advance(to int64) {
 	}
 }
 
-// agree finds up to where log b is the same as log a: a's epochs are complete above a's start. restart: they have nothing
-// in common that could be built on, and b begins anew at a's start.
+// agree finds up to where log b is the same as log a: a's epochs are complete above a's start. restart: b has nothing that
+// could be built on, and begins anew at a's start.
 //
 // A batch is told by offset and epoch, since one process leads an epoch; and two logs that share a batch share all before.
 func agree(a, b *item) (match int64, restart bool) {
@@ -199,8 +199,8 @@ func agree(a, b *item) (match int64, restart bool) {
 		}
 		return m, false
 	}
-	if a.Start == b.Start && !b.More {
-		return a.Start, false
+	if a.Start <= b.Start && b.Start <= a.End && !b.More {
+		return b.Start, false // a log begins only where all before is committed: both had it
 	}
 	return a.Start, true
 }

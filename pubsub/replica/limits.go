@@ -15,7 +15,7 @@ const (
 	// MaxAskBytes bounds the payload of a question and of an answer.
 	MaxAskBytes = 1 << 20
 
-	maxMessageBytes  = 12 << 20  // one message of items; below transport.MaxTopicsBytes
+	stashBit         = 1 << 30   // set in the number of a partition's stash; partitions have lower numbers
 	gatherBytes      = 256 << 10 // items are gathered into one message up to this
 	maxItems         = 16 << 10  // items in a message
 	readBytes        = 512 << 10 // batches read from a log for one item; one larger batch still goes

@@ -61,6 +61,9 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 	if m.metrics, err = newMetrics(deps.Registry); err != nil {
 		return nil, fmt.Errorf("register metrics of replication: %w", err)
 	}
+	if err := m.watch(deps.Registry); err != nil {
+		return nil, fmt.Errorf("register metrics of replication: %w", err)
+	}
 	return m, nil
 }
 
@@ -410,9 +413,9 @@ func (w *pending) Wait(ctx context.Context) (int64, int64, error) {
 			quiet := w.p.silence(now)
 			w.p.mu.Unlock()
 			if quiet > w.m.cfg.Lost {
-				return 0, 0, ErrNoQuorum
+				return 0, 0, ErrNoQuorumAfter
 			}
-			t.Reset(w.m.cfg.Lost)
+			t.Reset(w.m.cfg.Lost - quiet + time.Millisecond)
 		}
 	}
 }

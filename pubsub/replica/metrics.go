@@ -1,6 +1,10 @@
 package replica
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // event is something that is counted.
 type event int
@@ -71,4 +75,39 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// watch registers what is counted when it is asked for.
+func (m *Manager) watch(reg prometheus.Registerer) error {
+	if reg == nil {
+		return nil
+	}
+	count := func(name, help string, which func(*core) bool) error {
+		return reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "bornode_topics_replica_" + name, Help: help}, func() float64 {
+			n := 0
+			for _, p := range m.all() {
+				p.mu.Lock()
+				if which(p.core) {
+					n++
+				}
+				p.mu.Unlock()
+			}
+			return float64(n)
+		}))
+	}
+	return errors.Join(
+		count("under_replicated_partitions", "Partitions led here of which a replica lacks something committed, or is not there.", func(c *core) bool {
+			for _, mb := range c.members {
+				if c.role == leading && (!mb.linked || !mb.joined || mb.acked < c.hw) {
+					return true
+				}
+			}
+			return false
+		}),
+		count("taking_over_partitions", "Partitions whose lease this broker has and that it cannot lead yet.", func(c *core) bool {
+			return c.lease.Leader == m.self && c.role != idle && !c.ready
+		}),
+		count("stashed_partitions", "Partitions with batches set aside here that the leader has not taken yet.", func(c *core) bool { return c.stash != nil }),
+		count("stopped_partitions", "Partitions whose replication stopped here over an error.", func(c *core) bool { return c.broken != nil }),
+	)
 }

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"crypto/sha256"
 	"slices"
 	"sync"
 	"time"
@@ -26,10 +25,8 @@ type part struct {
 	toldAt     time.Time
 }
 
-// stashID names the log of a partition's set-aside batches.
-func stashID(id ID) ID {
-	return ID{Topic: sha256.Sum256(append([]byte("bornode salvage\x00"), id.Topic[:]...)), Partition: id.Partition}
-}
+// stashID names the log of a partition's set-aside batches: a partition of the same topic, so that it ends with it.
+func stashID(id ID) ID { return ID{Topic: id.Topic, Partition: id.Partition | stashBit} }
 
 func (m *Manager) newPart(id ID) (*part, error) {
 	p := &part{m: m, id: id}

@@ -156,6 +156,9 @@ func (c *simClients) check(s *sim) {
 		require.Equal(s.t, 1, seen[p], "%q was acknowledged: %s", p, s.story())
 	}
 	for p, n := range seen {
+		if c.gone[p] {
+			n = min(n, 1) // a copy that retention took while a replica still offered the first one comes again
+		}
 		require.Equal(s.t, 1, n, "%q is there %d times: %s", p, n, s.story())
 		require.True(s.t, c.sent[p])
 	}
@@ -191,4 +194,35 @@ func TestFalseState(t *testing.T) {
 	}
 	require.True(t, lead.core.ready)
 	require.Equal(t, s.ledBy[2], lead)
+}
+
+func TestAgree(t *testing.T) {
+	log := func(start, end int64, epochs ...EpochStart) *item {
+		return &item{Start: start, End: end, Epochs: epochs}
+	}
+	at := func(e int32, s int64) EpochStart { return EpochStart{Epoch: e, Start: s} }
+	for name, c := range map[string]struct {
+		a, b    *item
+		match   int64
+		restart bool
+	}{
+		"both empty":                  {log(0, 0), log(0, 0), 0, false},
+		"new replica":                 {log(0, 9, at(1, 0)), log(0, 0), 0, false},
+		"behind":                      {log(0, 9, at(1, 0), at(2, 5)), log(0, 3, at(1, 0)), 3, false},
+		"older epoch went on":         {log(0, 9, at(1, 0), at(2, 5)), log(0, 8, at(1, 0)), 5, false},
+		"ahead in the newest":         {log(0, 9, at(1, 0), at(2, 5)), log(0, 12, at(1, 0), at(2, 5)), 9, false},
+		"epoch of its own":            {log(0, 9, at(1, 0), at(3, 5)), log(0, 8, at(1, 0), at(2, 4)), 4, false},
+		"an empty epoch":              {log(0, 9, at(1, 0), at(3, 9)), log(0, 12, at(1, 0), at(3, 9)), 9, false},
+		"nothing in common":           {log(0, 9, at(2, 0)), log(0, 8, at(1, 0)), 0, false},
+		"retention passed it":         {log(20, 30, at(3, 15)), log(0, 8, at(1, 0)), 20, true},
+		"new, leader begins later":    {log(20, 30, at(3, 20)), log(0, 0), 20, true},
+		"common epoch below start":    {log(20, 30, at(1, 0), at(3, 25)), log(0, 8, at(1, 0)), 20, true},
+		"begins later than leader":    {log(0, 9, at(1, 0)), log(4, 6, at(1, 0)), 6, false},
+		"began anew, empty":           {log(0, 35, at(1, 0)), log(8, 8), 8, false},
+		"began anew, own epoch after": {log(0, 35, at(1, 0)), log(8, 9, at(2, 8)), 8, false},
+	} {
+		match, restart := agree(c.a, c.b)
+		require.Equal(t, c.match, match, name)
+		require.Equal(t, c.restart, restart, name)
+	}
 }

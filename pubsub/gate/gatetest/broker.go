@@ -20,7 +20,7 @@ import (
 // Broker is one broker, or several of one cluster (Hosts). Fields are set before the first connection, or under Lock.
 type Broker struct {
 	sync.Mutex
-	// Token is the secret that is wanted at login; empty: no login is wanted.
+	// Token is the secret that is wanted at login; empty: no login is wanted, any is taken.
 	Token string
 	// Lifetime is told to clients at login; 0: for ever.
 	Lifetime time.Duration
@@ -144,7 +144,9 @@ func (b *Broker) serve(c net.Conn, id int32) {
 		b.Unlock()
 		_ = c.Close()
 	}()
+	b.Lock()
 	in := b.Token == ""
+	b.Unlock()
 	for {
 		head := make([]byte, 4)
 		if _, err := io.ReadFull(c, head); err != nil {
@@ -193,7 +195,7 @@ func (b *Broker) login(req *kmsg.SASLAuthenticateRequest, resp *kmsg.SASLAuthent
 	defer b.Unlock()
 	b.logins++
 	resp.SessionLifetimeMillis = b.Lifetime.Milliseconds()
-	if !strings.Contains(string(req.SASLAuthBytes), "auth=Bearer "+b.Token+"\x01") {
+	if b.Token != "" && !strings.Contains(string(req.SASLAuthBytes), "auth=Bearer "+b.Token+"\x01") {
 		resp.ErrorCode, resp.ErrorMessage = kerr.SaslAuthenticationFailed.Code, kmsg.StringPtr("wrong token")
 		return false
 	}

@@ -1,0 +1,218 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/syndtr/goleveldb/leveldb"
+	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
+	"github.com/syndtr/goleveldb/leveldb/opt"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/pubsub/proof"
+)
+
+// Evidence is a broker's evidence. All methods are safe for concurrent use.
+type Evidence struct {
+	cfg     Config
+	deps    Deps
+	log     *zap.Logger
+	m       *metrics
+	db      *leveldb.DB
+	trees   *trees
+	ops     *recorder
+	out     *outbox
+	signer  *signer
+	watched *watcher
+
+	mu     sync.Mutex
+	alarms []Alarm
+}
+
+// Open opens the database of evidence and makes it ready for Run.
+func Open(cfg Config, deps Deps) (*Evidence, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	db, err := leveldb.OpenFile(deps.Dir, &opt.Options{BlockCacheCapacity: 8 << 20, WriteBuffer: 4 << 20})
+	if lerrors.IsCorrupted(err) {
+		deps.Logger.Warn("the database of evidence is damaged and is repaired", zap.String("dir", deps.Dir), zap.Error(err))
+		db, err = leveldb.RecoverFile(deps.Dir, nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the database of evidence in %s: %w", deps.Dir, err)
+	}
+	e := &Evidence{cfg: cfg, deps: deps, log: deps.Logger, db: db, m: newMetrics(deps.Registry)}
+	e.trees = newTrees(db, deps.Log, e.m)
+	if e.ops, err = newRecorder(db, cfg.Window, deps.Now, e.m); err == nil {
+		e.out, err = newOutbox(e)
+	}
+	if err == nil {
+		e.watched, err = newWatcher(e)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	e.signer = newSigner(cfg.Receipt, deps, e.m)
+	return e, nil
+}
+
+// Run works until ctx ends, and closes the database.
+func (e *Evidence) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { e.work(ctx) })
+	wg.Go(func() { e.notary(ctx) })
+	wg.Go(func() { e.ops.run(ctx) })
+	wg.Go(func() { e.out.run(ctx) })
+	wg.Go(func() { e.signer.run(ctx) })
+	wg.Go(func() { e.watched.run(ctx) })
+	wg.Wait()
+	return errors.Join(e.ops.close(), e.db.Close())
+}
+
+// Committed says that a partition has more committed batches. Quick; never blocks.
+func (e *Evidence) Committed(id ID) { e.trees.committed(id) }
+
+// Operated takes one operation on a topic, the zero topic for names that no topic has. It never blocks and loses nothing
+// but, by a crash, what Config.Window says.
+func (e *Evidence) Operated(topic [32]byte, op proof.Operation) { e.ops.add(topic, op) }
+
+// Ready returns at once unless the operations recorded have reached the limit; then it waits until the chain took some.
+// Brokers call it before an operation: this is where clients are slowed down.
+func (e *Evidence) Ready(ctx context.Context) error { return e.ops.ready(ctx) }
+
+// Offset queues a group's committed offset for the ledger; a later one of the same partition replaces it. It reports false
+// where too many wait.
+func (e *Evidence) Offset(o Offset, offset int64) bool { return e.out.offset(o, offset) }
+
+// Head is the head of a partition's tree here.
+func (e *Evidence) Head(id ID) (proof.Head, error) { return e.trees.head(id) }
+
+// Alarms are the newest alarms, oldest first.
+func (e *Evidence) Alarms() []Alarm {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]Alarm(nil), e.alarms...)
+}
+
+func (e *Evidence) alarm(a Alarm) {
+	a.Time = e.deps.Now()
+	e.log.Error("the evidence of a topic does not agree: "+a.Text+"; compare the brokers' logs before you trust this topic",
+		zap.Binary("topic", a.Topic[:8]), zap.Int32("partition", a.Partition), zap.Int64("offset", a.Offset), zap.Uint64("checkpoint", a.Seq))
+	e.m.alarms.Inc()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.alarms = append(e.alarms, a); len(e.alarms) > maxAlarms {
+		e.alarms = append(e.alarms[:0], e.alarms[1:]...)
+	}
+}
+
+// Receipt is this broker's signed word that the batch at an offset has its place; nil if there is none to give. It waits
+// for the signature of a group, Config.Receipt at most under load.
+func (e *Evidence) Receipt(ctx context.Context, id ID, base int64) []byte {
+	if e.cfg.Receipt == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, receiptWait)
+	defer cancel()
+	l, err := e.trees.placed(ctx, id, base)
+	if err != nil {
+		e.m.receiptsMissed.Inc()
+		return nil
+	}
+	r, err := e.signer.sign(ctx, proof.Placed{Topic: id.Topic, Partition: id.Partition, Leaf: l})
+	if err != nil {
+		e.m.receiptsMissed.Inc()
+		return nil
+	}
+	return r.Encode()
+}
+
+// work adds committed batches to the trees.
+func (e *Evidence) work(ctx context.Context) {
+	synced := e.deps.Now()
+	retry := time.NewTimer(time.Hour)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.trees.kick:
+		case <-retry.C:
+		}
+		failed := false
+		for _, id := range e.trees.takeDirty() {
+			if ctx.Err() != nil {
+				return
+			}
+			durable := e.deps.Now().Sub(synced) >= syncEvery
+			if durable {
+				synced = e.deps.Now()
+			}
+			more, err := e.trees.advance(id, durable)
+			var gap *gapError
+			if errors.As(err, &gap) {
+				more, err = true, e.fill(ctx, id, gap)
+			}
+			if err != nil {
+				failed = true
+				e.log.Warn("the tree of a partition cannot grow; it is tried again", zap.Binary("topic", id.Topic[:8]), zap.Int32("partition", id.Partition), zap.Error(err))
+				e.trees.again(id)
+			} else if more {
+				e.trees.committed(id)
+			}
+		}
+		if failed {
+			retry.Reset(retryLeast)
+		}
+	}
+}
+
+// again marks a partition without waking the worker.
+func (s *trees) again(id ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dirty[id] = struct{}{}
+}
+
+// placed is the leaf of the batch at an offset, once the batch is committed.
+func (s *trees) placed(ctx context.Context, id ID, base int64) (proof.Leaf, error) {
+	t, err := s.get(id)
+	if err != nil {
+		return proof.Leaf{}, err
+	}
+	for {
+		t.mu.Lock()
+		for i := len(t.last) - 1; i >= 0; i-- {
+			if t.last[i].Base == base {
+				l := t.last[i]
+				t.mu.Unlock()
+				return l, nil
+			}
+		}
+		size, next, grown := t.edge.Size(), t.next, t.grown
+		t.mu.Unlock()
+		if base < next {
+			n, err := s.find(id, base, size)
+			if err != nil {
+				return proof.Leaf{}, err
+			}
+			return s.leaf(id, n)
+		}
+		select {
+		case <-ctx.Done():
+			return proof.Leaf{}, ctx.Err()
+		case <-grown:
+		}
+	}
+}
+
+func topicFields(topic [32]byte, err error) []zap.Field {
+	return []zap.Field{zap.Binary("topic", topic[:8]), zap.Error(err)}
+}
