@@ -239,18 +239,17 @@ func (n *Node) transactions(parent common.Hash) chain.TxSource {
 func (n *Node) openRPC() (err error) {
 	cfg := n.cfg.RPC
 	cfg.IPCPath, cfg.JWTSecret, cfg.LogIndex = n.cfg.Path(cfg.IPCPath), n.cfg.Path(cfg.JWTSecret), n.cfg.Path(cfg.LogIndex)
-	trust, err := topicproof.TrustGenesis(n.gen)
-	if err != nil {
+	back := rpc.Backend{
+		Chain: n.chain, Pool: n.pool, Consensus: rpcConsensus{n}, Sync: rpcSync{n}, Network: rpcNetwork{n}, Admin: rpcAdmin{n},
+		Topics: n.chain, Version: "bornode/v" + Version,
+	}
+	if back.Trust, err = topicproof.TrustGenesis(n.gen); err != nil {
 		return err
 	}
-	var broker rpc.Broker
 	if n.brokers != nil {
-		broker = n.brokers.evidence
+		back.Broker = n.brokers.evidence
 	}
-	n.rpc, err = rpc.New(cfg, rpc.Backend{
-		Topics: n.chain, Trust: trust, Broker: broker, Chain: n.chain, Pool: n.pool, Consensus: rpcConsensus{n}, Sync: rpcSync{n}, Network: rpcNetwork{n}, Admin: rpcAdmin{n},
-		Version: "bornode/v" + Version,
-	}, n.log.Named("rpc"), n.reg)
+	n.rpc, err = rpc.New(cfg, back, n.log.Named("rpc"), n.reg)
 	if err != nil {
 		return err
 	}

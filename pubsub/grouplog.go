@@ -129,6 +129,12 @@ func (b *Broker) groupCheck(c group.Client, op, resource uint8, name string) *ke
 	return nil
 }
 
+// topicExists tells the coordinator of groups whether offsets of a topic still mean something.
+func (b *Broker) topicExists(name string) bool {
+	v := b.deps.Ledger.View()
+	return v == nil || v.Topic(name) != nil
+}
+
 // groupShards tells the coordinator which of its partitions this broker leads.
 func (b *Broker) groupShards(v *ledger.View) {
 	t := v.Topic(offsetsTopic)

@@ -36,7 +36,10 @@ type Deps struct {
 	Log Log
 	// Check tells whether the client may do that to the group or topic (numbers of package acl); nil: it may. The error
 	// is given to the client as it is.
-	Check  func(c Client, operation, resource uint8, name string) *kerr.Error
+	Check func(c Client, operation, resource uint8, name string) *kerr.Error
+	// Exists tells whether there is a topic of that name; nil: there is. A topic may be deleted while nobody leads a
+	// partition, so it is asked for every topic that the log has offsets of.
+	Exists func(topic string) bool
 	Logger *zap.Logger
 }
 
@@ -206,6 +209,12 @@ func (s *shard) run() {
 	if !s.load() {
 		return
 	}
+	for _, topic := range s.m.Topics() {
+		if s.c.deps.Exists != nil && !s.c.deps.Exists(topic) {
+			s.step(TopicGone{topic})
+		}
+	}
+	s.write()
 	close(s.ready)
 	timer := time.NewTimer(0)
 	defer timer.Stop()

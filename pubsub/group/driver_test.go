@@ -318,6 +318,34 @@ func fetchAll(t *testing.T, g *rig) map[int32]int64 {
 	return out
 }
 
+func TestOffsetsOfTopicsThatWentMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &memLog{delay: time.Millisecond}
+		gone := map[string]bool{}
+		deps := Deps{Log: log, Logger: zap.NewNop(), Exists: func(topic string) bool { return !gone[topic] }}
+		for round, want := range []int{2, 1, 1} { // the third broker finds them gone in the log
+			c := New(DefaultConfig(), deps)
+			c.Lead(Partition(testGroup), int32(round)) //nolint:gosec // few
+			synctest.Wait()
+			g := &rig{c: c}
+			if round == 0 {
+				for _, topic := range []string{"acme.a", "acme.b"} {
+					req := kmsg.NewPtrOffsetCommitRequest()
+					req.Version, req.Group = 8, testGroup
+					req.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: topic, Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: 5}}}}
+					require.Zero(t, g.serve(t.Context(), "x", req).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
+				}
+			}
+			pause(t.Context(), time.Second)
+			req := kmsg.NewPtrOffsetFetchRequest()
+			req.Version, req.Group, req.Topics = 7, testGroup, nil
+			require.Len(t, g.serve(t.Context(), "x", req).(*kmsg.OffsetFetchResponse).Topics, want)
+			c.Close()
+			gone["acme.a"] = round == 0
+		}
+	})
+}
+
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &memLog{delay: time.Millisecond, unread: 2}

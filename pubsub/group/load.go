@@ -191,6 +191,17 @@ func (m *Machine) copyPart() {
 	m.records -= len(part)
 }
 
+// Topics are all topics that there are offsets of.
+func (m *Machine) Topics() []string {
+	all := map[string]struct{}{}
+	for _, g := range m.groups {
+		for topic := range g.offsets {
+			all[topic] = struct{}{}
+		}
+	}
+	return sortedKeys(all)
+}
+
 // Change is an offset that the ledger is to be told.
 type Change struct {
 	Group, Topic string
