@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -63,7 +64,7 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 		return err
 	}
 	if b.manager, err = replica.New(cfg.Replica, replica.Deps{
-		Self: string(n.host.ID()), Store: pubsub.Logs{Store: b.store}, Log: log.Named("replica"), Registry: n.reg,
+		Self: string(n.host.ID()), Store: replica.Disk(b.store), Log: log.Named("replica"), Registry: n.reg, Broker: b.isBroker,
 		Lost:        func(l []replica.Lost) { b.broker.Lost(l) },
 		OnLead:      func(id replica.ID, epoch int32) { b.broker.Led(id, epoch) },
 		OnCommitted: func(id replica.ID, from, to int64) { b.broker.Committed(id, from, to) },
@@ -86,6 +87,12 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	n.onClose(func() error { b.server.Close(); return nil })
 	n.brokers = b
 	return nil
+}
+
+// isBroker tells whether a peer is a broker in the final state.
+func (b *brokers) isBroker(peer string) bool {
+	v := b.mirror.View()
+	return v != nil && slices.ContainsFunc(v.Brokers(), func(x topics.Broker) bool { return x.PeerID == peer })
 }
 
 // clusterID is the network's name for Kafka clients.
