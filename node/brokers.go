@@ -89,6 +89,22 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	return nil
 }
 
+// ledgerRead waits until there is a state to judge clients by: a login that is refused before is final to many of them,
+// while a connection that is not taken yet waits.
+func (b *brokers) ledgerRead(ctx context.Context) bool {
+	for {
+		changed := b.mirror.Changed()
+		if b.mirror.View() != nil {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		}
+	}
+}
+
 // isBroker tells whether a peer is a broker in the final state.
 func (b *brokers) isBroker(peer string) bool {
 	v := b.mirror.View()
@@ -143,7 +159,12 @@ func (b *brokers) run(ctx, node context.Context, watch func(context.Context) err
 	defer context.AfterFunc(ctx, quit)()
 	g, run := errgroup.WithContext(serving)
 	g.Go(func() error { return part("broker", b.broker.Run(run)) })
-	g.Go(func() error { return part("kafka", b.server.Run(run)) })
+	g.Go(func() error {
+		if !b.ledgerRead(run) {
+			return nil
+		}
+		return part("kafka", b.server.Run(run))
+	})
 	err := g.Wait()
 	if err == nil && inner.Err() == nil {
 		last, cancel := context.WithTimeout(inner, brokerCloseWait)
