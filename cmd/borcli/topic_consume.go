@@ -50,7 +50,7 @@ func (a *app) consume(ctx context.Context, q *consumeFlags, topic string) error 
 	if !ok || q.count < 0 {
 		return fail(exitUsage, "--start is earliest or latest, and --count not negative")
 	}
-	c, err := q.open(ctx, a, zap.NewNop())
+	c, err := q.open(ctx, a, logTo(a.errOut).WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
 	if err != nil {
 		return err
 	}

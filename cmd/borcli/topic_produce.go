@@ -36,7 +36,7 @@ type producedRecord struct {
 }
 
 func (a *app) produce(ctx context.Context, q *brokerFlags, topic, key string, values []string) error {
-	c, err := q.open(ctx, a, zap.NewNop())
+	c, err := q.open(ctx, a, logTo(a.errOut).WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
 	if err != nil {
 		return err
 	}
