@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"net"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/telemetry"
+	"github.com/bornode/bornode/pubsub/evidence"
 	"github.com/bornode/bornode/pubsub/token"
 )
 
@@ -230,4 +232,70 @@ func TestABrokerRefusesStrangers(t *testing.T) {
 	require.NoError(t, err)
 	defer forged.Close()
 	require.ErrorIs(t, forged.Ping(ctx), kerr.SaslAuthenticationFailed)
+}
+
+// throttled counts how often brokers told a client to wait.
+type throttled struct{ atomic.Int64 }
+
+func (t *throttled) OnBrokerThrottle(kgo.BrokerMetadata, time.Duration, bool) { t.Add(1) }
+
+// A tenant that writes more than it may is slowed down to its rate, and loses nothing.
+func TestATenantIsHeldToItsRate(t *testing.T) {
+	s := newStand(t)
+	s.start()
+	const rate = 50_000
+	s.tenant("acme", rate, 100)
+	ctx := s.ctx()
+	made, err := kadm.NewClient(s.client(s.owner, token.Admin|token.Data)).CreateTopic(ctx, 1, 1, nil, "acme.orders")
+	require.NoError(t, err)
+	require.NoError(t, made.Err)
+	told := new(throttled)
+	producer := s.client(s.owner, token.Data, kgo.DefaultProduceTopic("acme.orders"), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0), kgo.WithHooks(told))
+	const records, size = 30, 10_000
+	for range records {
+		require.NoError(t, producer.ProduceSync(ctx, kgo.SliceRecord(make([]byte, size))).FirstErr())
+	}
+	require.NotZero(t, told.Load(), "six seconds' worth were never held back")
+	s.consume(ctx, "acme.readers", records)
+}
+
+// A tenant's connections end where its number does; another connection finds room when one closes.
+func TestATenantHasItsConnections(t *testing.T) {
+	s := newStand(t)
+	s.start()
+	s.tenant("acme", 1<<30, 2)
+	ctx := s.ctx()
+	made, err := kadm.NewClient(s.client(s.owner, token.Admin|token.Data)).CreateTopic(ctx, 1, 1, nil, "acme.orders")
+	require.NoError(t, err)
+	require.NoError(t, made.Err)
+	first := s.client(s.owner, token.Data, kgo.DefaultProduceTopic("acme.orders"))
+	second := s.client(s.owner, token.Data, kgo.DefaultProduceTopic("acme.orders"))
+	require.NoError(t, first.ProduceSync(ctx, kgo.StringRecord("1")).FirstErr())
+	require.NoError(t, second.ProduceSync(ctx, kgo.StringRecord("2")).FirstErr())
+	third := s.client(s.owner, token.Data, kgo.DefaultProduceTopic("acme.orders"), kgo.RecordRetries(1))
+	require.ErrorIs(t, third.ProduceSync(ctx, kgo.StringRecord("3")).FirstErr(), kerr.ThrottlingQuotaExceeded)
+	first.Close()
+	fourth := s.client(s.owner, token.Data, kgo.DefaultProduceTopic("acme.orders"))
+	require.NoError(t, fourth.ProduceSync(ctx, kgo.StringRecord("4")).FirstErr())
+}
+
+// What was written is proved by a checkpoint on the chain after a while.
+func TestWhatIsWrittenIsProved(t *testing.T) {
+	s := newStand(t)
+	s.cfg.PubSub.Evidence.Checkpoint = 200 * time.Millisecond
+	s.start()
+	s.tenant("acme", 1<<30, 100)
+	ctx := s.ctx()
+	made, err := kadm.NewClient(s.client(s.owner, token.Admin|token.Data)).CreateTopic(ctx, 2, 1, nil, "acme.orders")
+	require.NoError(t, err)
+	require.NoError(t, made.Err)
+	producer := s.client(s.owner, token.Data, kgo.DefaultProduceTopic("acme.orders"))
+	r, err := producer.ProduceSync(ctx, kgo.StringRecord("proved")).First()
+	require.NoError(t, err)
+	id := evidence.ID{Topic: s.n.brokers.mirror.View().Topic("acme.orders").ID, Partition: r.Partition}
+	s.until("a final checkpoint covers the record", func() bool {
+		p, err := s.n.brokers.evidence.Prove(id, r.Offset, r.Offset+1, true)
+		return err == nil && len(p.Batches) > 0
+	})
+	require.Empty(t, s.n.brokers.evidence.Alarms())
 }

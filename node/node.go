@@ -23,6 +23,7 @@ import (
 	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/genesis"
+	topicproof "github.com/bornode/bornode/pubsub/proof"
 	"github.com/bornode/bornode/rpc"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/transport"
@@ -238,10 +239,17 @@ func (n *Node) transactions(parent common.Hash) chain.TxSource {
 func (n *Node) openRPC() (err error) {
 	cfg := n.cfg.RPC
 	cfg.IPCPath, cfg.JWTSecret, cfg.LogIndex = n.cfg.Path(cfg.IPCPath), n.cfg.Path(cfg.JWTSecret), n.cfg.Path(cfg.LogIndex)
-	n.rpc, err = rpc.New(cfg, rpc.Backend{
+	back := rpc.Backend{
 		Chain: n.chain, Pool: n.pool, Consensus: rpcConsensus{n}, Sync: rpcSync{n}, Network: rpcNetwork{n}, Admin: rpcAdmin{n},
-		Version: "bornode/v" + Version,
-	}, n.log.Named("rpc"), n.reg)
+		Topics: n.chain, Version: "bornode/v" + Version,
+	}
+	if back.Trust, err = topicproof.TrustGenesis(n.gen); err != nil {
+		return err
+	}
+	if n.brokers != nil {
+		back.Broker = n.brokers.evidence
+	}
+	n.rpc, err = rpc.New(cfg, back, n.log.Named("rpc"), n.reg)
 	if err != nil {
 		return err
 	}

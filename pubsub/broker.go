@@ -94,6 +94,7 @@ func (b *Broker) Run(ctx context.Context) error {
 
 // tick applies retention and forgets what is not used any more.
 func (b *Broker) tick(ctx context.Context) {
+	var failing time.Time // when it was tried last to give up what is led
 	t := time.NewTicker(tickEvery)
 	defer t.Stop()
 	for {
@@ -104,6 +105,13 @@ func (b *Broker) tick(ctx context.Context) {
 		}
 		now := b.deps.Now()
 		b.deps.Store.Tick(now)
+		if err := b.deps.Store.Writable(); err == nil {
+			failing = time.Time{}
+		} else if failing.IsZero() || now.Sub(failing) > yieldAgain { // others have room: they lead
+			failing = now
+			b.deps.Log.Error("this broker cannot write its log and gives up what it leads", zap.Error(err))
+			b.HandOver(ctx)
+		}
 		b.quotas.sweep(now)
 	}
 }

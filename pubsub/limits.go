@@ -33,6 +33,8 @@ const (
 	claimWait = 10 * time.Second
 	// registerAgain is how long a broker waits after a registration that failed.
 	registerAgain = 5 * time.Second
+	// yieldAgain is how long a broker that cannot write waits before it gives up leases again that it still has.
+	yieldAgain = 10 * time.Second
 	// stopWait bounds what a broker does for its partitions before it stops.
 	stopWait = 5 * time.Second
 	// maxRetention is the longest retention.ms; longer ones keep for ever.

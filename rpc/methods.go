@@ -156,6 +156,17 @@ func nodeGroups() []Group {
 			{"bor_peers", "", "list", "peers: provider and why, since when, heights, round trip, counters ([rdma.md](rdma.md))", ""},
 			{"bor_syncStatus", "", "object", "how far the node is, and how it synchronises", ""},
 		}},
+		{"Topics", "What the chain knows of topics, as of the last irreversible block. A topic is named by its name or its id of 32 bytes. Proofs and alarms come from brokers; formats are in [wire-topics.md](wire-topics.md).", []Method{
+			{"bps_topics", "first index?, most?", "topics, total", "topics by creation, with leaders, epochs and replicas of their partitions; at most 64", ""},
+			{"bps_topic", "topic", "object or null", "one topic", ""},
+			{"bps_brokers", "", "list", "all brokers, retired ones too", ""},
+			{"bps_checkpoint", "topic", "object or null", "the newest checkpoint of a topic's log", ""},
+			{"bps_operations", "topic", "object", "count, root and last block of a topic's log of operations", ""},
+			{"bps_audit", "topic, until?, most?", "object", "what was done with a topic, allowed or refused, and that none is missing: at most 64 batches, back from now or from an earlier answer's `from`", ""},
+			{"bps_proof", "topic, partition, offset, records?, batches?, trusted block?", "object", "a proof file for records, checked offline with the genesis file; a trusted block {number, hash} makes it short", ""},
+			{"bps_epochs", "above?, most?", "object", "the headers that prove the ends of epochs from genesis on; at most 1,024 runs", ""},
+			{"bps_alarms", "", "list", "differences between checkpoints on the chain and this broker's log", ""},
+		}},
 		{"Encodings", "", []Method{
 			{"debug_getRawHeader", "block", "bytes", "RLP of the header; its Keccak-256 is the block's hash", ""},
 			{"debug_getRawBlock", "block", "bytes", "RLP of the block as Ethereum has it", ""},

@@ -134,7 +134,7 @@ func (s *service) bound() {
 func (s *Server) apis() map[string][]any {
 	return map[string][]any{
 		"eth": {&ethAPI{s.service}, &syncAPI{s.service}}, "net": {&netAPI{s.service}}, "web3": {&web3API{s.service}},
-		"txpool": {&poolAPI{s.service}}, "bor": {&borAPI{s.service}}, "debug": {&debugAPI{s.service}}, "admin": {&adminAPI{s.service}},
+		"txpool": {&poolAPI{s.service}}, "bor": {&borAPI{s.service}}, "bps": {&bpsAPI{s.service}}, "debug": {&debugAPI{s.service}}, "admin": {&adminAPI{s.service}},
 	}
 }
 

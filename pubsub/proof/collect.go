@@ -2,10 +2,14 @@ package proof
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/bornode/bornode/block"
 )
+
+// ErrNotYet says that no certificate for a block has come yet.
+var ErrNotYet = errors.New("no later block proves it final yet")
 
 // Source gives headers of the canonical chain.
 type Source interface {
@@ -23,10 +27,10 @@ type collector struct {
 
 // Collect gathers the runs that prove the block of a height final, from genesis or, where the trust has a checkpoint, from
 // there: below the checkpoint the block hangs on it by the headers between, above it the checkpoint must be the end of an
-// epoch without a change of schedule. head is the newest height to look at. Each result was checked by a Chain; an error
-// says what is missing: a certificate that has not come yet, or history that was pruned.
+// epoch without a change of schedule. head is the newest height to look at. The source is the node's own chain: signatures
+// are not verified once more. An error says what is missing: a certificate that has not come yet, or history that was pruned.
 func Collect(ctx context.Context, t *Trust, src Source, height, head uint64) ([]Run, error) {
-	c := &collector{ctx: ctx, src: src, limit: head, check: NewChain(t)}
+	c := newCollector(ctx, t, src, head)
 	if cp := t.Checkpoint; cp != nil && height <= cp.Height {
 		run, err := c.headers(height, cp.Height)
 		if err != nil {
@@ -50,12 +54,20 @@ func Collect(ctx context.Context, t *Trust, src Source, height, head uint64) ([]
 	return c.runs, nil
 }
 
+func newCollector(ctx context.Context, t *Trust, src Source, head uint64) *collector {
+	c := &collector{ctx: ctx, src: src, limit: head, check: NewChain(t)}
+	c.check.own = true
+	return c
+}
+
 // Epochs gathers the runs of the epochs up to the newest whose end is proved final, from genesis on: what Collect needs for
 // later blocks can go on behind them. more is called with each run; its error ends the walk.
 func Epochs(ctx context.Context, t *Trust, src Source, head uint64, more func(Run) error) error {
-	c := &collector{ctx: ctx, src: src, limit: head, check: NewChain(t)}
+	c := newCollector(ctx, t, src, head)
 	for end := c.endOfEpoch(); end <= head; end = c.endOfEpoch() {
-		if err := c.endEpoch(end); err != nil {
+		if err := c.endEpoch(end); errors.Is(err, ErrNotYet) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 		for _, r := range c.runs {
@@ -165,7 +177,7 @@ func (c *collector) proved(height uint64) (target, error) {
 			}
 		}
 	}
-	return target{}, fmt.Errorf("no block up to %d proves block %d final yet", c.limit, height)
+	return target{}, fmt.Errorf("%w: block %d, looked at up to block %d", ErrNotYet, height, c.limit)
 }
 
 func (c *collector) header(height uint64) (*block.SealedHeader, error) {

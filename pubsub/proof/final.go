@@ -70,6 +70,7 @@ func (r *regime) counting() []block.Schedule {
 type Chain struct {
 	trust *Trust
 	keys  *bls.Cache
+	own   bool // the headers are of this node's own final chain: signatures were verified
 	state chainState
 }
 
@@ -250,6 +251,9 @@ func (c *Chain) certificate(x *block.Certificate, h *block.SealedHeader, schedul
 		if n < s.Quorum() {
 			return c.fail(h.Number(), "%d producers of %d precommitted it, %d are a quorum", n, len(s), s.Quorum())
 		}
+	}
+	if c.own {
+		return nil
 	}
 	keys := make([][48]byte, len(voters))
 	for i := range voters {
