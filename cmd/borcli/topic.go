@@ -16,6 +16,7 @@ func topicCommand() *cobra.Command {
 	c.AddCommand(topicShowCommands()...)
 	c.AddCommand(topicRuleCommands()...)
 	c.AddCommand(topicKeyCommands()...)
+	c.AddCommand(topicProofCommands()...)
 	return c
 }
 
