@@ -193,7 +193,8 @@ func TestCheckpoints(t *testing.T) {
 	require.False(t, mark(leader, 1, 10), "taken")
 	require.True(t, mark(leader, 2, 10))
 	require.True(t, mark(leader, 3, 12))
-	w.no("fewer leaves", leader, bpsTopics().PackCommit(w.commits(leader)+1, []Checkpoint{{id, 4, common.Hash{1}, 11}}, nil, nil, nil), nil)
+	require.False(t, mark(leader, 4, 11), "fewer leaves")
+	require.EqualValues(t, 12, w.checkpoint(id).Leaves)
 	// The next leader goes on where the last one stopped, and the old one is told apart.
 	w.must(next, bpsTopics().PackClaim([]Claim{{id, 0, 1}}), nil)
 	require.False(t, mark(leader, 4, 20))
@@ -325,8 +326,10 @@ func TestOffsets(t *testing.T) {
 	require.Equal(t, 1, commit(coordinator, Offset{group, id, 1, 3}), "a group may go back")
 	o, _ = at(group, 1)
 	require.EqualValues(t, 3, o)
-	require.Zero(t, commit(coordinator, Offset{group, id, 2, 3}, Offset{group, common.Hash{1}, 0, 3}))
-	w.no("negative offset", coordinator, bpsTopics().PackCommit(w.commits(coordinator)+1, nil, nil, nil, []Offset{{group, id, 0, -1}}), nil)
+	require.Zero(t, commit(coordinator, Offset{group, id, 2, 3}, Offset{group, common.Hash{1}, 0, 3}, Offset{group, id, 1, -1}))
+	o, _ = at(group, 1)
+	require.EqualValues(t, 3, o)
+	require.Equal(t, 1, commit(coordinator, Offset{group, id, 1, -1}, Offset{group, id, 0, 8}), "what is wrong does not stop the rest")
 }
 
 // A full commit must fit a transaction with room to spare, the first of its topics' lives too.

@@ -25,6 +25,8 @@ func code(err error) int16 {
 	case errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrNotReady), errors.Is(err, store.ErrFenced):
 		return kerr.NotLeaderForPartition.Code
 	case errors.Is(err, replica.ErrNoQuorum):
+		return kerr.NotEnoughReplicas.Code
+	case errors.Is(err, replica.ErrNoQuorumAfter):
 		return kerr.NotEnoughReplicasAfterAppend.Code
 	case errors.Is(err, replica.ErrTooLarge):
 		return kerr.MessageTooLarge.Code

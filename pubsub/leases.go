@@ -126,11 +126,12 @@ func (l *leases) take(id store.ID, name string, part *ledger.Partition, peers ma
 	return &lease
 }
 
-// drop forgets the partitions of topics that are gone and deletes their logs.
+// drop forgets the partitions of topics that were deleted, and deletes their logs. That a view lacks a topic is not
+// enough: a chain that is catching up lacks it too, and logs of batches to be salvaged have ids that no topic has.
 func (l *leases) drop(ctx context.Context, v *ledger.View) {
 	gone := make(map[string]struct{})
 	for id, k := range l.known {
-		if v.TopicByID(id.Topic) != nil {
+		if v.TopicByID(id.Topic) != nil || !v.TopicDeleted(id.Topic) {
 			continue
 		}
 		if err := l.b.deps.Replicas.Drop(replica.ID(id)); err != nil {
@@ -145,7 +146,7 @@ func (l *leases) drop(ctx context.Context, v *ledger.View) {
 		l.b.groups.TopicGone(ctx, name)
 	}
 	for _, id := range l.b.deps.Store.List() {
-		if _, ok := l.known[id]; ok || v.TopicByID(id.Topic) != nil {
+		if _, ok := l.known[id]; ok || v.TopicByID(id.Topic) != nil || !v.TopicDeleted(id.Topic) {
 			continue
 		}
 		if err := l.b.deps.Store.Delete(id); err != nil {

@@ -55,14 +55,15 @@ abstract contract Notary is TopicAdmin {
         _commitOffsets(broker, offsets);
     }
 
-    // A checkpoint that came too late, by who leads partition 0 no more or with a number that was taken, is passed over.
+    // A checkpoint that came too late, by who leads partition 0 no more or with a number that was taken, is passed over,
+    // and so is one with fewer leaves than the one before. It does not revert: whatever is wrong with one topic, the
+    // broker's record of all others must go on.
     function _checkpoints(uint256 broker, Checkpoint[] calldata list) private {
         require(list.length <= MAX_CHECKPOINTS, "Topics: more than 256 checkpoints in one commit");
         for (uint256 i = 0; i < list.length; i++) {
             Checkpoint calldata c = list[i];
             Mark storage m = _marks[c.topic];
-            if (_leader(_leases[c.topic][0]) != broker || c.seq != m.seq + 1) continue;
-            require(c.leaves >= m.leaves, "Topics: a checkpoint has fewer leaves than the one before");
+            if (_leader(_leases[c.topic][0]) != broker || c.seq != m.seq + 1 || c.leaves < m.leaves) continue;
             m.seq = c.seq;
             m.leaves = c.leaves;
             m.height = uint64(block.number);
@@ -118,16 +119,15 @@ abstract contract Notary is TopicAdmin {
     }
 
     // Offsets of a group come from its coordinator: the leader of partition group % 16 of _bps.offsets. Those of another,
-    // or of a topic that is gone, are passed over.
+    // negative ones and those of a partition that never was are passed over.
     function _commitOffsets(uint256 broker, Offset[] calldata list) private {
         require(list.length <= MAX_OFFSETS, "Topics: more than 256 offsets in one commit");
         if (list.length == 0) return;
         bytes32 own = _topicOf[OFFSETS_NAME];
         for (uint256 i = 0; i < list.length; i++) {
             Offset calldata o = list[i];
-            require(o.offset >= 0, "Topics: a negative offset");
+            if (o.offset < 0 || o.partition >= _topics[o.topic].partitions) continue;
             if (_leader(_leases[own][uint256(o.group) % OFFSETS_PARTITIONS]) != broker) continue;
-            if (o.partition >= _topics[o.topic].partitions) continue;
             _offsets[keccak256(abi.encode(o.group, o.topic, o.partition))] = Kept(true, o.offset);
             emit OffsetCommitted(o.topic, o.group, o.partition, o.offset);
         }

@@ -30,8 +30,15 @@ type chain struct {
 	mu      sync.Mutex
 	topics  map[string]known
 	missing map[string]time.Time // keys that were not there
-	brokers known2
+	brokers knownBrokers
+	marks   map[common.Hash]mark
 	tok     *token.Token
+}
+
+// mark is the newest checkpoint of a topic.
+type mark struct {
+	seq uint64
+	at  time.Time
 }
 
 type known struct {
@@ -40,13 +47,13 @@ type known struct {
 	at   time.Time
 }
 
-type known2 struct {
+type knownBrokers struct {
 	list []contracts.Broker
 	at   time.Time
 }
 
 func newChain(rpc *gethrpc.Client, cfg *Config) *chain {
-	return &chain{rpc: rpc, cfg: cfg, topics: map[string]known{}, missing: map[string]time.Time{}}
+	return &chain{rpc: rpc, cfg: cfg, topics: map[string]known{}, missing: map[string]time.Time{}, marks: map[common.Hash]mark{}}
 }
 
 func (c *chain) me() (a common.Address) {
@@ -268,7 +275,7 @@ func (c *chain) isBroker(ctx context.Context, a common.Address) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	b = known2{list, time.Now()}
+	b = knownBrokers{list, time.Now()}
 	c.mu.Lock()
 	c.brokers = b
 	c.mu.Unlock()
@@ -281,4 +288,29 @@ func (c *chain) allBrokers(ctx context.Context) ([]contracts.Broker, error) {
 		return nil, err
 	}
 	return contracts.DecodeBrokers(ret)
+}
+
+// newestCheckpoint is the number of a topic's newest checkpoint; 0: none.
+func (c *chain) newestCheckpoint(ctx context.Context, topic common.Hash) (uint64, error) {
+	c.mu.Lock()
+	m, ok := c.marks[topic]
+	c.mu.Unlock()
+	if ok && time.Since(m.at) < CheckpointFresh {
+		return m.seq, nil
+	}
+	ret, err := c.view(ctx, contracts.CheckpointCall(topic))
+	if err != nil {
+		return 0, err
+	}
+	info, err := contracts.DecodeCheckpoint(ret)
+	if err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.marks) >= KnownTopics {
+		clear(c.marks)
+	}
+	c.marks[topic] = mark{info.Seq, time.Now()}
+	return info.Seq, nil
 }

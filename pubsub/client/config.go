@@ -36,6 +36,9 @@ type Config struct {
 	Brokers []string
 	// Node is the JSON-RPC address of a node: http, ws or the path of its socket.
 	Node string
+	// Provers are JSON-RPC addresses of more nodes. Proofs of a topic come from its brokers alone: Node is asked first, then
+	// these.
+	Provers []string
 	// Genesis is the genesis file of the network, the root of all trust. It may be nil with Off only: then the node is
 	// believed.
 	Genesis *genesis.Genesis
@@ -66,9 +69,10 @@ type Client struct {
 	trust *proof.Trust // nil: without a genesis file
 	log   *zap.Logger
 
-	mu     sync.Mutex
-	open   map[interface{ Close() }]bool
-	closed bool
+	mu      sync.Mutex
+	open    map[interface{ Close() }]bool
+	provers map[string]*gethrpc.Client
+	closed  bool
 }
 
 // Open connects to the node and makes sure that it is of the genesis file's network. ctx bounds this alone.
@@ -86,7 +90,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	case cfg.Certificate != nil && (cfg.Account == nil || cfg.Certificate.Pseudonym != cfg.Account.Address()):
 		return nil, fmt.Errorf("the certificate is for pseudonym %s: give its key as Config.Account", cfg.Certificate.Pseudonym)
 	}
-	c := &Client{cfg: cfg, log: cfg.Log, open: map[interface{ Close() }]bool{}}
+	c := &Client{cfg: cfg, log: cfg.Log, open: map[interface{ Close() }]bool{}, provers: map[string]*gethrpc.Client{}}
 	var err error
 	if c.tls, err = clientTLS(&cfg); err != nil {
 		return nil, err
@@ -178,5 +182,10 @@ func (c *Client) Close() {
 	for _, x := range all {
 		x.Close()
 	}
+	c.mu.Lock()
+	for _, p := range c.provers {
+		p.Close()
+	}
+	c.mu.Unlock()
 	c.rpc.Close()
 }

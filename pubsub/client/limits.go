@@ -33,8 +33,12 @@ const (
 	HeldErrors = 1024
 	// RequestBytes is the longest text of a pseudonym's request.
 	RequestBytes = 1024
-	// ProofBatches is how many batches one proof is asked for.
-	ProofBatches = 1024
+	// ProofRecords is for how many records a proof is asked for at once.
+	ProofRecords = 65536
+	// shownHeaders is how many final headers are remembered by their hashes.
+	shownHeaders = 65536
+	// CheckpointFresh is how long the number of a topic's newest checkpoint is taken as it was.
+	CheckpointFresh = 400 * time.Millisecond
 	// PollRecords is how many records Records returns at most.
 	PollRecords = 10000
 )

@@ -8,6 +8,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/contracts"
@@ -20,24 +22,109 @@ import (
 // is kept, so that a bundle costs the certificates since then.
 type proofs struct {
 	trust *proof.Trust
-	// fetch asks the node for a bundle that begins with the batch at an offset; nil: no checkpoint covers it yet.
-	fetch func(ctx context.Context, topic common.Hash, partition int32, offset int64, batches int) ([]byte, error)
+	// newest is the number of a topic's newest checkpoint; a proof is asked for only when there is one that was not seen.
+	newest func(ctx context.Context, topic common.Hash) (uint64, error)
+	// fetch asks for a bundle of offsets [from, to), or as many as fit; empty: no checkpoint covers the first yet.
+	fetch func(ctx context.Context, topic common.Hash, partition int32, from, to int64) ([]byte, error)
 
 	mu    sync.Mutex
 	base  *proof.Chain // up to the newest end of an epoch
 	shown map[uint64]common.Hash
+	waits map[proofPlace]waiting
 }
 
-// shownHeaders is how many final headers are remembered by their hashes.
-const shownHeaders = 65536
+type proofPlace struct {
+	topic     common.Hash
+	partition int32
+}
+
+// waiting says that no checkpoint up to seq covers an offset.
+type waiting struct {
+	seq  uint64
+	from int64
+}
 
 func newProofs(c *Client) *proofs {
-	return &proofs{trust: c.trust, base: proof.NewChain(c.trust), shown: map[uint64]common.Hash{},
-		fetch: func(ctx context.Context, topic common.Hash, partition int32, offset int64, batches int) ([]byte, error) {
-			var out hexutil.Bytes
-			err := c.chain.ask(ctx, &out, "bps_proof", topic, hexutil.Uint64(partition), hexutil.Uint64(offset), hexutil.Uint64(batches)) //nolint:gosec // not negative
-			return out, err
-		}}
+	return &proofs{trust: c.trust, base: proof.NewChain(c.trust), shown: map[uint64]common.Hash{}, waits: map[proofPlace]waiting{},
+		newest: c.chain.newestCheckpoint, fetch: c.fetchProof}
+}
+
+// fetchProof asks the node, then the other provers, for a proof: only brokers of the topic have it.
+func (c *Client) fetchProof(ctx context.Context, topic common.Hash, partition int32, from, to int64) ([]byte, error) {
+	var out struct {
+		Proof hexutil.Bytes `json:"proof"`
+	}
+	var all error
+	for _, url := range append([]string{c.cfg.Node}, c.cfg.Provers...) {
+		rpc, err := c.prover(ctx, url)
+		if err == nil {
+			cctx, cancel := context.WithTimeout(ctx, CallTimeout)
+			err = rpc.CallContext(cctx, &out, "bps_proof", topic, hexutil.Uint64(partition), hexutil.Uint64(from), //nolint:gosec // not negative
+				hexutil.Uint64(min(to-from, ProofRecords)), false) //nolint:gosec // not negative
+			cancel()
+		}
+		if err == nil {
+			return out.Proof, nil
+		}
+		all = errors.Join(all, fmt.Errorf("node %s gives no proof: %w", url, err))
+	}
+	c.log.Debug("no proof yet", zap.Stringer("topic", topic), zap.Int32("partition", partition), zap.Int64("offset", from), zap.Error(all))
+	return nil, all
+}
+
+// prover is the connection to a node that may have proofs.
+func (c *Client) prover(ctx context.Context, url string) (*gethrpc.Client, error) {
+	if url == c.cfg.Node {
+		return c.rpc, nil
+	}
+	c.mu.Lock()
+	rpc := c.provers[url]
+	c.mu.Unlock()
+	if rpc != nil {
+		return rpc, nil
+	}
+	rpc, err := gethrpc.DialOptions(ctx, url, gethrpc.WithWebsocketMessageSizeLimit(AnswerBytes))
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if other := c.provers[url]; other != nil || c.closed {
+		rpc.Close()
+		if other == nil {
+			return nil, ErrClosed
+		}
+		return other, nil
+	}
+	c.provers[url] = rpc
+	return rpc, nil
+}
+
+// ask is fetch, unless nothing new can come of it.
+func (p *proofs) ask(ctx context.Context, topic common.Hash, partition int32, from, to int64) ([]byte, error) {
+	seq, err := p.newest(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	at := proofPlace{topic, partition}
+	p.mu.Lock()
+	w, ok := p.waits[at]
+	p.mu.Unlock()
+	if seq == 0 || ok && w.seq == seq && from >= w.from {
+		return nil, nil
+	}
+	raw, err := p.fetch(ctx, topic, partition, from, to)
+	return raw, err
+}
+
+// exhausted notes that the checkpoints up to a number cover a partition up to an offset only.
+func (p *proofs) exhausted(topic common.Hash, partition int32, seq uint64, from int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.waits) >= KnownTopics {
+		clear(p.waits)
+	}
+	p.waits[proofPlace{topic, partition}] = waiting{seq, from}
 }
 
 // Leaf is gate.Proofs.
@@ -50,7 +137,7 @@ func (p *proofs) Leaf(topic common.Hash, partition int32, h batch.Header, covere
 func (p *proofs) Check(ctx context.Context, t gate.Topic, partition int32, run []gate.Leaf) (int64, error) {
 	to := run[0].Base
 	for len(run) > 0 {
-		raw, err := p.fetch(ctx, t.ID, partition, to, min(len(run), ProofBatches))
+		raw, err := p.ask(ctx, t.ID, partition, to, run[len(run)-1].Next)
 		if err != nil || len(raw) == 0 {
 			return to, err
 		}
@@ -58,9 +145,11 @@ func (p *proofs) Check(ctx context.Context, t gate.Topic, partition int32, run [
 		if err != nil {
 			return to, fmt.Errorf("a proof of the node: %w", err)
 		}
-		if err := p.verify(b, t.ID, partition, to); err != nil {
+		seq, err := p.verify(b, t.ID, partition, to)
+		if err != nil {
 			return to, err
 		}
+		p.exhausted(t.ID, partition, seq, b.Head.Next)
 		n, err := compare(t, partition, b.Leaves, run)
 		if n > 0 {
 			to = run[n-1].Next
@@ -87,37 +176,37 @@ func compare(t gate.Topic, partition int32, leaves []proof.Leaf, run []gate.Leaf
 	return n, nil
 }
 
-// verify checks a bundle from its leaves to the genesis file, and that it answers the question: a node that gives another
-// proof than was asked for proves nothing, neither good nor bad.
-func (p *proofs) verify(b *proof.Bundle, topic common.Hash, partition int32, offset int64) error {
+// verify checks a bundle from its leaves to the genesis file, and that it answers the question, and tells the number of
+// its checkpoint. A node that gives another proof than was asked for proves nothing, neither good nor bad.
+func (p *proofs) verify(b *proof.Bundle, topic common.Hash, partition int32, offset int64) (seq uint64, err error) {
 	switch {
 	case b.Head.Topic != topic || b.Head.Partition != partition || len(b.Leaves) == 0:
-		return errors.New("the node answered with a proof of something else")
+		return 0, errors.New("the node answered with a proof of something else")
 	case offset < b.Leaves[0].Base || offset >= b.Leaves[0].Next():
-		return fmt.Errorf("the node answered with a proof that begins at offset %d where %d was asked for", b.Leaves[0].Base, offset)
+		return 0, fmt.Errorf("the node answered with a proof that begins at offset %d where %d was asked for", b.Leaves[0].Base, offset)
 	}
 	h, err := p.final(b)
 	if err != nil {
-		return fmt.Errorf("a proof of the node: %w", err)
+		return 0, fmt.Errorf("a proof of the node: %w", err)
 	}
 	log, err := b.Event.Verify(h.Header.ReceiptHash)
 	if err != nil {
-		return fmt.Errorf("a proof of the node: %w", err)
+		return 0, fmt.Errorf("a proof of the node: %w", err)
 	}
 	c, err := proof.DecodeCheckpointed(contracts.TopicsAddress, log)
 	if err != nil {
-		return fmt.Errorf("a proof of the node: %w", err)
+		return 0, fmt.Errorf("a proof of the node: %w", err)
 	}
 	if common.Hash(c.Topic) != topic {
-		return errors.New("the node answered with the checkpoint of another topic")
+		return 0, errors.New("the node answered with the checkpoint of another topic")
 	}
 	if err := proof.CheckHead(c.Root, b.Partitions, &b.Head, b.HeadPath); err != nil {
-		return fmt.Errorf("a proof of the node: %w", err)
+		return 0, fmt.Errorf("a proof of the node: %w", err)
 	}
 	if err := b.Head.CheckLeaves(b.First, b.Leaves, b.Path); err != nil {
-		return fmt.Errorf("a proof of the node: %w", err)
+		return 0, fmt.Errorf("a proof of the node: %w", err)
 	}
-	return nil
+	return c.Seq, nil
 }
 
 // final is the header with the checkpoint, shown to be final: from what was shown before, or from the genesis file where

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math/big"
 	"sync"
 	"testing"
@@ -34,6 +35,7 @@ type ledger struct {
 	leaves   []proof.Leaf
 	hashes   []tlog.Hash
 	event    *proof.Event
+	seq      uint64
 	height   uint64
 	proofs   int
 	topic    common.Hash
@@ -105,32 +107,37 @@ func (l *ledger) checkpoint(topic string) {
 	root, err := tlog.TreeHash(n, l)
 	require.NoError(l.w.t, err)
 	l.head = proof.Head{Topic: l.topic, Leaves: n, Root: root, Next: l.leaves[n-1].Next()}
+	l.seq++
 	topicRoot, _, err := proof.TopicRoot([]proof.Head{l.head})
 	require.NoError(l.w.t, err)
 	data := append(topicRoot[:], common.LeftPadBytes(binary.BigEndian.AppendUint64(nil, uint64(n)), 32)...)
 	log := &types.Log{Address: contracts.TopicsAddress, Data: append(data, make([]byte, 32)...), Topics: []common.Hash{
-		crypto.Keccak256Hash([]byte("Checkpointed(bytes32,uint64,bytes32,uint64,address)")), l.topic, common.BigToHash(big.NewInt(1))}}
+		crypto.Keccak256Hash([]byte("Checkpointed(bytes32,uint64,bytes32,uint64,address)")), l.topic, common.BigToHash(new(big.Int).SetUint64(l.seq))}}
 	receipts := types.Receipts{{Type: types.DynamicFeeTxType, Status: 1, CumulativeGasUsed: 1, Logs: []*types.Log{log}}}
 	l.event, err = proof.ProveEvent(receipts, 0, 0)
 	require.NoError(l.w.t, err)
 	l.grow(1, receipts...)
 	l.height = uint64(len(l.headers) - 1)
 	l.grow(2)
+	l.w.commit(l.topic, l.seq, topicRoot, uint64(n))
 }
 
 // prove is bps_proof.
-func (l *ledger) prove(_ common.Hash, partition int32, offset int64, batches int) ([]byte, error) {
+func (l *ledger) prove(_ common.Hash, partition int32, offset, to int64) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.proofs++
 	if l.event == nil || offset >= l.head.Next {
-		return nil, nil
+		return nil, errors.New("not proved yet")
 	}
 	first := 0
 	for l.leaves[first].Next() <= offset {
 		first++
 	}
-	last := min(first+min(batches, 2), len(l.leaves)) // a node may give fewer than asked for
+	last := first + 1
+	for last < len(l.leaves) && l.leaves[last].Base < to && last < first+2 { // a node may give fewer than asked for
+		last++
+	}
 	path, err := proof.ProveRange(int64(first), int64(last), l.head.Leaves, l)
 	if err != nil {
 		return nil, err
@@ -234,15 +241,18 @@ func TestBadProofsProveNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(3), to)
 	for name, f := range map[string]func(*proof.Bundle){
-		"a changed leaf":     func(b *proof.Bundle) { b.Leaves[0].Digest[0] ^= 1 },
-		"another head":       func(b *proof.Bundle) { b.Head.Root[0] ^= 1 },
-		"another place":      func(b *proof.Bundle) { b.First++ },
-		"another partition":  func(b *proof.Bundle) { b.Head.Partition, b.Partitions = 1, 2 },
-		"another event":      func(b *proof.Bundle) { b.Event.Nodes[0][0] ^= 1 },
-		"another chain":      func(b *proof.Bundle) { b.Genesis[0] ^= 1 },
-		"a missing header":   func(b *proof.Bundle) { b.Runs = nil },
-		"an older block":     func(b *proof.Bundle) { b.Height-- },
-		"another vote":       func(b *proof.Bundle) {
+		"a changed leaf":    func(b *proof.Bundle) { b.Leaves[0].Digest[0] ^= 1 },
+		"another head":      func(b *proof.Bundle) { b.Head.Root[0] ^= 1 },
+		"another place":     func(b *proof.Bundle) { b.First++ },
+		"another partition": func(b *proof.Bundle) { b.Head.Partition, b.Partitions = 1, 2 },
+		"another event": func(b *proof.Bundle) {
+			b.Event.Nodes = append([][]byte{append([]byte(nil), b.Event.Nodes[0]...)}, b.Event.Nodes[1:]...)
+			b.Event.Nodes[0][0] ^= 1
+		},
+		"another chain":    func(b *proof.Bundle) { b.Genesis[0] ^= 1 },
+		"a missing header": func(b *proof.Bundle) { b.Runs = nil },
+		"an older block":   func(b *proof.Bundle) { b.Height-- },
+		"another vote": func(b *proof.Bundle) {
 			c := *b.Runs[0].Certificate
 			c.Aggregate = w.voter.Sign([]byte("x"))
 			b.Runs[0].Certificate = &c

@@ -58,7 +58,8 @@ type world struct {
 	height   uint64
 	nonces   map[common.Address]uint64
 	receipts map[common.Hash]*types.Receipt
-	proof    func(topic common.Hash, partition int32, offset int64, batches int) ([]byte, error)
+	proof    func(topic common.Hash, partition int32, from, to int64) ([]byte, error)
+	commits  uint64 // of the broker
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
@@ -167,6 +168,17 @@ func (r *revert) Error() string  { return "execution reverted: " + r.reason }
 func (r *revert) ErrorCode() int { return 3 }
 func (r *revert) ErrorData() any { return hexutil.Encode(r.data) }
 
+// commit has the broker put a checkpoint on the chain.
+func (w *world) commit(topic common.Hash, seq uint64, root [32]byte, leaves uint64) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.commits++
+	data, err := contracts.CommitCall(contracts.Commit{Number: w.commits, Checkpoints: []contracts.Checkpoint{{Topic: topic, Seq: seq, Root: root, Leaves: leaves}}})
+	require.NoError(w.t, err)
+	w.must(crypto.PubkeyToAddress(w.broker.PublicKey), contracts.TopicsAddress, data)
+}
+
 type ethAPI struct{ w *world }
 
 type callArgs struct {
@@ -259,14 +271,15 @@ func (a *ethAPI) GetTransactionReceipt(h common.Hash) *types.Receipt {
 
 type bpsAPI struct{ w *world }
 
-func (a *bpsAPI) Proof(topic common.Hash, partition, offset, batches hexutil.Uint64) (hexutil.Bytes, error) {
+func (a *bpsAPI) Proof(topic common.Hash, partition, offset, records hexutil.Uint64, batches bool) (map[string]any, error) {
 	a.w.mu.Lock()
 	f := a.w.proof
 	a.w.mu.Unlock()
-	if f == nil {
-		return nil, nil
+	if f == nil || batches {
+		return nil, errors.New("not proved yet")
 	}
-	return f(topic, int32(partition), int64(offset), int(batches)) //nolint:gosec // small
+	b, err := f(topic, int32(partition), int64(offset), int64(offset+records)) //nolint:gosec // small
+	return map[string]any{"proof": hexutil.Bytes(b)}, err
 }
 
 // client of an account; nil: a new one.

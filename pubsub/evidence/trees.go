@@ -228,8 +228,12 @@ func (s *trees) head(id ID) (proof.Head, error) {
 		return proof.Head{}, err
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return proof.Head{Topic: id.Topic, Partition: id.Partition, Leaves: t.edge.Size(), Root: t.edge.Root(), Next: t.next}, nil
+	h := proof.Head{Topic: id.Topic, Partition: id.Partition, Leaves: t.edge.Size(), Root: t.edge.Root(), Next: t.next}
+	t.mu.Unlock()
+	if _, until, ok := s.log.Bounds(id); ok && until > h.Next { // after a restart nobody tells of what was committed before
+		s.committed(id)
+	}
+	return h, nil
 }
 
 // headAt is the tree as it was at a size.

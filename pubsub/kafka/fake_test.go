@@ -91,6 +91,19 @@ func (m *memory) Serve(_ context.Context, c *Conn, req kmsg.Request) Reply {
 		return func(ctx context.Context) kmsg.Response { return m.fetch(ctx, c, req) }
 	case *kmsg.ListOffsetsRequest:
 		return Now(m.offsets(req))
+	case *kmsg.OffsetForLeaderEpochRequest:
+		resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+		for _, rt := range req.Topics {
+			t := kmsg.NewOffsetForLeaderEpochResponseTopic()
+			t.Topic = rt.Topic
+			for range rt.Partitions {
+				p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+				p.LeaderEpoch, p.EndOffset = 0, m.topics[rt.Topic].next
+				t.Partitions = append(t.Partitions, p)
+			}
+			resp.Topics = append(resp.Topics, t)
+		}
+		return Now(resp)
 	case *kmsg.InitProducerIDRequest:
 		resp := req.ResponseKind().(*kmsg.InitProducerIDResponse)
 		resp.ProducerID = int64(c.ID())

@@ -39,6 +39,8 @@ func TestNothingIsServedBeforeTheLogin(t *testing.T) {
 	c = dial(t, r) // larger frames than a login needs are not even read
 	c.write([]byte{0, 2, 0, 0, 0, 0, 0, 9})
 	c.expectClosed()
+	require.Eventually(t, func() bool { return r.logs.FilterMessageSnippet("closed").Len() == 2 }, 30*time.Second, time.Millisecond)
+	require.Contains(t, r.logs.FilterMessageSnippet("closed").All()[1].ContextMap()["error"], "131072 bytes are announced")
 }
 
 func TestLoginOfOldClientsWithoutFrames(t *testing.T) {

@@ -206,6 +206,7 @@ func (n *next) deleted(e *contracts.TopicDeleted) error {
 	t.decisions = &decisions{}
 	n.topics.drop(e.Topic)
 	n.names.drop(topic.Name)
+	n.v.facts.deleted.event(e.Topic, true)
 	return nil
 }
 

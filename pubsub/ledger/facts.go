@@ -70,12 +70,14 @@ type facts struct {
 	standing memory[common.Address, int]
 	tokens   memory[common.Address, uint64]
 	revoked  memory[pseudonym, bool]
+	deleted  memory[common.Hash, bool]
 }
 
 func (f *facts) forget() {
 	f.standing.forget()
 	f.tokens.forget()
 	f.revoked.forget()
+	f.deleted.forget()
 }
 
 // ask is what m knows of k, or what the contract answers to data.
@@ -120,4 +122,14 @@ func (v *View) TokensCancelled(account common.Address) (uint64, error) {
 func (v *View) PseudonymRevoked(topic [32]byte, account common.Address) bool {
 	r, err := ask(v.facts, &v.facts.revoked, pseudonym{topic, account}, contracts.PseudonymRevokedCall(topic, account), contracts.DecodePseudonymRevoked)
 	return err != nil || r
+}
+
+// TopicDeleted tells whether the contract knows the topic and that it was deleted. It is false for an id that no topic
+// ever had, for one that is not known yet on a chain that is catching up, and where it cannot be read.
+func (v *View) TopicDeleted(id [32]byte) bool {
+	d, err := ask(v.facts, &v.facts.deleted, common.Hash(id), contracts.TopicCall(id), func(ret []byte) (bool, error) {
+		t, err := contracts.DecodeTopic(ret)
+		return t.Deleted, err
+	})
+	return err == nil && d
 }

@@ -307,3 +307,19 @@ func BenchmarkBlock(b *testing.B) {
 		require.NoError(b, n.lease(common.Hash{30: byte(i % 10_000 >> 8), 31: byte(i)}, 3, common.Address{1}, uint32(i+1), []common.Address{{1}})) //nolint:gosec // small
 	}
 }
+
+// A broker deletes the log of a topic only when the contract says that the topic was deleted.
+func TestOnlyADeletedTopicIsDeleted(t *testing.T) {
+	w := newWorld(t, 2)
+	w.tenant("acme", w.users[0])
+	id := w.create(w.users[0], contracts.NewTopic{Name: "acme.a", Partitions: 2, Replicas: 1})
+	v := w.sync()
+	require.False(t, v.TopicDeleted(id))
+	require.False(t, v.TopicDeleted([32]byte{1}), "no topic ever had this id")
+	w.must(w.users[0], func() ([]byte, error) { return contracts.DeleteTopicCall(id), nil })
+	v = w.sync()
+	require.True(t, v.TopicDeleted(id), "told by the event")
+	w.m.facts.forget()
+	require.True(t, v.TopicDeleted(id), "read from the contract")
+	require.False(t, v.TopicDeleted([32]byte{1}))
+}

@@ -17,9 +17,12 @@ var (
 	ErrNotLeader = errors.New("replica: this broker does not lead the partition")
 	// ErrNotReady: this broker is taking the partition over. NOT_LEADER_OR_FOLLOWER or LEADER_NOT_AVAILABLE: try again.
 	ErrNotReady = errors.New("replica: the partition is being taken over")
-	// ErrNoQuorum: no majority of the replicas is there. From Append nothing was written (NOT_ENOUGH_REPLICAS), from
-	// Wait the batch is in the log and may become committed later (NOT_ENOUGH_REPLICAS_AFTER_APPEND).
+	// ErrNoQuorum: no majority of the replicas is there, and nothing was written. NOT_ENOUGH_REPLICAS: clients look for
+	// another leader then.
 	ErrNoQuorum = errors.New("replica: no majority of the partition's replicas can be reached")
+	// ErrNoQuorumAfter: the same, and the batch is in this broker's log and may become committed later.
+	// NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+	ErrNoQuorumAfter = errors.New("replica: the batch is written, and no majority of the partition's replicas can be reached")
 	// ErrTooLarge: the batch exceeds MaxBatchBytes.
 	ErrTooLarge = errors.New("replica: batch too large")
 	// ErrBatch: not one whole batch, or one whose producer id is among those that brokers use. INVALID_RECORD.

@@ -252,7 +252,8 @@ func (c *core) evaluate() {
 	if c.role != leading || c.durable.accepted != c.lease.Epoch {
 		return
 	}
-	ends := []int64{min(c.durable.end, c.data.End())}
+	var buf [8]int64
+	ends := append(buf[:0], min(c.durable.end, c.data.End()))
 	for _, m := range c.members {
 		if m.joined {
 			ends = append(ends, m.acked)

@@ -413,9 +413,9 @@ func (w *pending) Wait(ctx context.Context) (int64, int64, error) {
 			quiet := w.p.silence(now)
 			w.p.mu.Unlock()
 			if quiet > w.m.cfg.Lost {
-				return 0, 0, ErrNoQuorum
+				return 0, 0, ErrNoQuorumAfter
 			}
-			t.Reset(w.m.cfg.Lost)
+			t.Reset(w.m.cfg.Lost - quiet + time.Millisecond)
 		}
 	}
 }

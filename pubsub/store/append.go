@@ -80,6 +80,7 @@ func (p *Partition) add(h *batch.Header, raw []byte, now int64) Mark {
 	w := p.s.wal
 	w.mu.Lock()
 	at := w.put(p.number, kindBatch, raw)
+	p.touch()
 	p.addBatch(h, at, now)
 	durable := w.durable
 	w.mu.Unlock()
@@ -122,6 +123,7 @@ func (p *Partition) change(k kind, payload []byte) Mark {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at := w.put(p.number, k, payload)
+	p.touch()
 	p.apply(k, payload)
 	return at.mark()
 }
@@ -182,6 +184,7 @@ func (p *Partition) Truncate(end int64) (Mark, error) {
 	}
 	w.mu.Lock()
 	at := w.put(p.number, kindTruncate, i64(end))
+	p.touch()
 	p.truncate(end, found)
 	w.mu.Unlock()
 	p.durable = min(p.durable, end)

@@ -100,12 +100,24 @@ func BenchmarkOpen(b *testing.B) {
 	cfg.Dir, cfg.SegmentBytes = b.TempDir(), 4<<20
 	s := open(b, nil, cfg)
 	for i := range 60000 {
-		_, err := create(b, s, int32(i%10000)).Append(0, made(1, 1, 400, 1, int64(i%3), 0, int32(i/10000)), 1)
+		_, err := create(b, s, int32(i%10000)).Append(0, made(1, 1, 400, 1, 7, 0, int32(i/10000)), 1)
 		require.NoError(b, err)
 	}
 	sealed(b, s)
 	require.NoError(b, s.Close())
 	for b.Loop() {
 		require.NoError(b, open(b, nil, cfg).Close())
+	}
+}
+
+// BenchmarkSnapshot makes the snapshot of 10,000 partitions with 5 producers each.
+func BenchmarkSnapshot(b *testing.B) {
+	s := benchStore(b)
+	for i := range 50000 {
+		_, err := create(b, s, int32(i%10000)).Append(0, made(1, 1, 10, 1, int64(i/10000), 0, 0), 1)
+		require.NoError(b, err)
+	}
+	for b.Loop() {
+		b.SetBytes(int64(len(snapshotOf(s, 1))))
 	}
 }

@@ -137,10 +137,52 @@ func TestATornTailIsCut(t *testing.T) {
 	s = open(t, left, testConfig())
 	p = s.Partition(id(0))
 	require.Equal(t, want, all(t, p), "nothing says that what follows was synced")
-	add(t, p, 0, plain(4, 1, 100))
+	add(t, p, 0, plain(4, 1, 100)) // ends where the third began
+	synced(t, s)
 	want = all(t, p)
+	left = disk{left.Copy()}
 	require.NoError(t, s.Close())
-	require.Equal(t, want, all(t, open(t, left, testConfig()).Partition(id(0))))
+	require.Equal(t, want, all(t, open(t, left, testConfig()).Partition(id(0))), "the third has not come back")
+}
+
+// What the kernel holds of a dead process need not be on the disk, and a new sync would not write it.
+func TestAStartWritesAgainWhatNothingSaysWasSynced(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	add(t, p, 0, plain(1, 1, 100))
+	synced(t, s)
+	killed := disk{fs.Copy()}
+	require.NoError(t, s.Close())
+	var wrote, again atomic.Bool
+	killed.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if c.Name == logName(1) {
+			wrote.Store(wrote.Load() || c.Kind == faultfs.Write)
+			again.Store(again.Load() || wrote.Load() && c.Kind == faultfs.Sync)
+		}
+		return faultfs.Verdict{}
+	}, 0)
+	open(t, killed, testConfig())
+	require.True(t, again.Load())
+}
+
+func TestAnOlderSnapshotServesAfterSegmentsWereRemoved(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	for i := range 200 {
+		add(t, p, 0, plain(i, 1, 500))
+	}
+	p.SetCommitted(200)
+	sealed(t, s)
+	require.NoError(t, p.DeleteBefore(200))
+	tick(t, s, time.Now())
+	newest := s.snaps[keptSnapshots-1]
+	require.NoError(t, s.Close())
+	require.NoError(t, fs.Corrupt(snapName(newest), func(b []byte) []byte { b[60] ^= 1; return b }))
+	s = open(t, fs, testConfig())
+	require.Equal(t, int64(200), s.Partition(id(0)).Start())
+	require.Equal(t, int64(200), s.Partition(id(0)).End())
 }
 
 func TestDamageOfSyncedBytesIsNamed(t *testing.T) {

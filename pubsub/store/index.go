@@ -49,8 +49,12 @@ type sealJob struct {
 	seg     uint32
 	size    uint32
 	runs    []sealRun
-	snap    []byte
 	flushed bool // the segment is durable
+
+	snap       []byte // guarded by wal.mu until fillSnapshot is done
+	parts      uint32 // partitions in snap
+	filled     bool   // keeper only
+	nextNumber uint32
 }
 
 // sealRun is a run as it was when its segment was full.

@@ -35,6 +35,7 @@ const (
 	closeWait         = 30 * time.Second // for the last sync
 	keptSnapshots     = 2
 
+	partitionsPerHold = 32       // encoded into a snapshot while appends wait
 	partitionsPerTick = 20000    // looked at by one Tick for retention
 	commitsPerTick    = 2000     // high watermarks written by one Tick
 	moveBytesPerTick  = 32 << 20 // copied forward by one Tick

@@ -118,6 +118,7 @@ func (p *Partition) putMoved(seg uint32, b []byte) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		at := w.put(p.number, kindMoved, raw)
+		p.touch()
 		p.addMoved(&h, at)
 		return nil
 	})

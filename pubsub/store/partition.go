@@ -45,6 +45,7 @@ type Partition struct {
 	epochs     []EpochStart
 	runs       []*run // ascending, contiguous
 	producers  map[int64]*producer
+	snapped    uint32 // the snapshots of segments up to this one have the state
 	// guarded by mu
 	unsynced []reached
 	durable  int64
@@ -58,9 +59,7 @@ type reached struct {
 }
 
 func newPartition(s *Store, id ID, number uint32) *Partition {
-	p := &Partition{s: s, id: id, number: number, promised: -1, entered: -1, producers: make(map[int64]*producer)}
-	p.savedCommitted.Store(0)
-	return p
+	return &Partition{s: s, id: id, number: number, promised: -1, entered: -1, producers: make(map[int64]*producer)}
 }
 
 // ID names the partition.

@@ -62,7 +62,8 @@ func (s *Store) replaySegment(seg uint32, last bool) (open bool, err error) {
 	for {
 		r, err := sc.next()
 		if errors.Is(err, io.EOF) || err != nil && last {
-			return last, s.reopen(sc, synced, err, last)
+			err = s.reopen(sc, synced, err, last)
+			return err == nil, err
 		}
 		if err != nil {
 			return false, &DamageError{File: sc.name, Pos: sc.pos, Cause: err}
@@ -185,7 +186,7 @@ func (s *Store) reopen(sc *scanner, synced uint32, why error, last bool) error {
 		err = errors.Join(sc.f.Sync(), s.fs.SyncDir("."))
 	}
 	if err != nil {
-		return fmt.Errorf("repair the end of %s: %w", sc.name, errors.Join(err, sc.f.Close()))
+		return fmt.Errorf("repair the end of %s: %w", sc.name, err)
 	}
 	s.file, s.fileSeg = sc.f, sc.seg
 	s.wal.mu.Lock()

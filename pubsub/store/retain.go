@@ -57,6 +57,7 @@ func (s *Store) tickPartitions(now time.Time) (aged bool) {
 		start := p.retained(now)
 		if looked += len(p.producers); len(p.producers) > 0 && looked <= producersPerTick {
 			s.wal.mu.Lock()
+			p.touch()
 			p.expireProducers(now.Add(-producerExpiry).UnixMilli())
 			s.wal.mu.Unlock()
 		}

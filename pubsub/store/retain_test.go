@@ -169,3 +169,22 @@ func TestManyPartitionsShareSegments(t *testing.T) {
 		require.Len(t, all(t, s.Partition(id(i))), 1)
 	}
 }
+
+func TestACopyOfWhatWasTruncatedMeanwhileIsNotTaken(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p := create(t, s, 0)
+	for i := range 40 {
+		add(t, p, 0, plain(i, 1, 500))
+	}
+	sealed(t, s)
+	old, err := p.Read(10, 2000, everything)
+	require.NoError(t, err)
+	_, err = p.Truncate(5)
+	require.NoError(t, err)
+	for i := range 40 {
+		add(t, p, 1, plain(100+i, 1, 500))
+	}
+	want := all(t, p)
+	require.NoError(t, p.putMoved(1, old))
+	require.Equal(t, want, all(t, p))
+}

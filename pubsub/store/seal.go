@@ -18,7 +18,7 @@ func (s *Store) prepareSeal(seg, size uint32) *sealJob {
 			j.runs = append(j.runs, sealRun{run: *r, live: r})
 		}
 	}
-	j.snap = s.encodeSnapshot(seg)
+	s.beginSnapshot(j)
 	s.account(seg, 0, 0)
 	s.segs[seg].size = int64(size)
 	return j
@@ -125,6 +125,10 @@ func (s *Store) writeSeal(j *sealJob) error {
 		return err
 	}
 	failpoint.Hit("store.seal.between")
+	if !j.filled {
+		s.fillSnapshot(j)
+		j.filled = true
+	}
 	if err := errors.Join(writeFile(s.fs, snapName(j.seg), j.snap), s.fs.SyncDir(".")); err != nil {
 		return err
 	}

@@ -21,23 +21,54 @@ const (
 
 var errSnapshot = errors.New("not a readable snapshot")
 
-// encodeSnapshot is called with wal.mu held.
-func (s *Store) encodeSnapshot(seg uint32) []byte {
-	b := make([]byte, snapHeaderBytes, snapHeaderBytes+int(s.snapBytes)+4096)
-	n := uint32(0)
-	for _, p := range s.byNumber {
-		b = p.encode(b)
-		n++
+// beginSnapshot makes the room for the state as of the end of a full segment. It is filled from then on: by touch with the
+// partitions that change, just before they do, and by fillSnapshot with those that do not, so that appends never wait for
+// all of it. wal.mu is held.
+func (s *Store) beginSnapshot(j *sealJob) {
+	j.snap = make([]byte, snapHeaderBytes, snapHeaderBytes+int(s.snapBytes)+4096)
+	j.nextNumber = s.nextNumber
+}
+
+// touch notes the state of a partition for the snapshots that are being made and do not have it. It is called before
+// every change, behind the record that tells of it. The caller holds mu and wal.mu.
+func (p *Partition) touch() {
+	if p.snapped+1 >= p.s.wal.seg {
+		return
 	}
-	s.snapBytes = int64(len(b))
+	for _, j := range p.s.wal.jobs {
+		if j.seg > p.snapped {
+			j.snap = p.encode(j.snap)
+			j.parts++
+		}
+	}
+	p.snapped = p.s.wal.seg - 1
+}
+
+// fillSnapshot adds what has not changed since the segment was full, a piece at a time, and ends the snapshot.
+func (s *Store) fillSnapshot(j *sealJob) {
+	parts := s.partitionsAfter(0, maxPartitions)
+	for ; len(parts) > 0; parts = parts[min(partitionsPerHold, len(parts)):] {
+		s.wal.mu.Lock()
+		for _, p := range parts[:min(partitionsPerHold, len(parts))] {
+			if p.snapped < j.seg && !p.deleted {
+				j.snap = p.encode(j.snap)
+				j.parts++
+				p.snapped = j.seg
+			}
+		}
+		s.wal.mu.Unlock()
+	}
+	b := j.snap
 	copy(b, snapMagic)
-	be.PutUint32(b[8:], seg)
-	be.PutUint32(b[12:], s.nextNumber)
-	be.PutUint32(b[16:], n)
+	be.PutUint32(b[8:], j.seg)
+	be.PutUint32(b[12:], j.nextNumber)
+	be.PutUint32(b[16:], j.parts)
 	be.PutUint32(b[20:], uint32(len(b)-snapHeaderBytes)) //nolint:gosec // partitions and producers are bounded
 	be.PutUint32(b[24:], crc32.Checksum(b[snapHeaderBytes:], castagnoli))
 	be.PutUint32(b[28:], crc32.Checksum(b[:28], castagnoli))
-	return b
+	s.wal.mu.Lock()
+	defer s.wal.mu.Unlock()
+	s.snapBytes = int64(len(b))
 }
 
 func (p *Partition) encode(b []byte) []byte {

@@ -154,6 +154,7 @@ func (s *Store) Create(id ID, r Retention) (*Partition, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.put(p.number, kindCreate, encodeCreate(id, r))
+		p.touch()
 		p.retention = r
 		return p, nil
 	}
@@ -169,7 +170,7 @@ func (s *Store) Create(id ID, r Retention) (*Partition, error) {
 // addPartition is called with mu and wal.mu held.
 func (s *Store) addPartition(id ID, number uint32, r Retention) *Partition {
 	p := newPartition(s, id, number)
-	p.retention = r
+	p.retention, p.snapped = r, s.wal.seg-1 // no older segment knows it
 	s.byID[id], s.byNumber[number] = p, p
 	s.nextNumber = max(s.nextNumber, number+1)
 	return p
@@ -229,9 +230,11 @@ func (s *Store) Delete(id ID) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.signal()
-	p.change(kindDelete, nil)
 	s.wal.mu.Lock()
 	defer s.wal.mu.Unlock()
+	s.wal.put(p.number, kindDelete, nil)
+	p.touch()
+	p.apply(kindDelete, nil)
 	delete(s.byID, id)
 	delete(s.byNumber, p.number)
 	return nil
