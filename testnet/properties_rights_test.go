@@ -58,7 +58,9 @@ func (p *properties) authorisation(t *testing.T) {
 		code, _ := p.fetchOnce(t, clients[who.Address], ids[name], name, 0)
 		return code
 	}
-	describe := func(who Account, name string) int16 { return p.metadata(t, clients[who.Address], name).Topics[0].ErrorCode }
+	describe := func(who Account, name string) int16 {
+		return p.metadata(t, clients[who.Address], name).Topics[0].ErrorCode
+	}
 	p.eventually(t, "the brokers go by the rules", func() bool { return fetch(alice, books) == 0 && fetch(carol, log) == 0 && fetch(bob, books) == 0 })
 
 	refused := kerr.TopicAuthorizationFailed.Code
