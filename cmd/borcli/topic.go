@@ -17,6 +17,7 @@ func topicCommand() *cobra.Command {
 	c.AddCommand(topicRuleCommands()...)
 	c.AddCommand(topicKeyCommands()...)
 	c.AddCommand(topicClientCommands()...)
+	c.AddCommand(topicProofCommands()...)
 	return c
 }
 

@@ -195,7 +195,7 @@ func (c *Conn) read() error {
 			err = c.process(x, frame)
 		}
 		if err != nil {
-			if !errors.Is(err, errLast) { // then it is the writer's
+			if !errors.Is(err, errLast) { // else it is the writer's, or released
 				c.release(x)
 			}
 			return err
