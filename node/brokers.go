@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -65,7 +66,7 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 		return err
 	}
 	if b.manager, err = replica.New(cfg.Replica, replica.Deps{
-		Self: string(n.host.ID()), Store: pubsub.Logs{Store: b.store}, Log: log.Named("replica"), Registry: n.reg,
+		Self: string(n.host.ID()), Store: replica.Disk(b.store), Log: log.Named("replica"), Registry: n.reg, Broker: b.isBroker,
 		Lost:        func(l []replica.Lost) { b.broker.Lost(l) },
 		OnLead:      func(id replica.ID, epoch int32) { b.broker.Led(id, epoch) },
 		OnCommitted: func(id replica.ID, from, to int64) { b.broker.Committed(id, from, to) },
@@ -89,6 +90,28 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	n.onClose(func() error { b.server.Close(); return nil })
 	n.brokers = b
 	return nil
+}
+
+// ledgerRead waits until there is a state to judge clients by: a login that is refused before is final to many of them,
+// while a connection that is not taken yet waits.
+func (b *brokers) ledgerRead(ctx context.Context) bool {
+	for {
+		changed := b.mirror.Changed()
+		if b.mirror.View() != nil {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		}
+	}
+}
+
+// isBroker tells whether a peer is a broker in the final state.
+func (b *brokers) isBroker(peer string) bool {
+	v := b.mirror.View()
+	return v != nil && slices.ContainsFunc(v.Brokers(), func(x topics.Broker) bool { return x.PeerID == peer })
 }
 
 // closeEvidence closes what run would have closed, if it was never called.
@@ -150,7 +173,12 @@ func (b *brokers) run(ctx, node context.Context, watch func(context.Context) err
 	defer context.AfterFunc(ctx, quit)()
 	g, run := errgroup.WithContext(serving)
 	g.Go(func() error { return part("broker", b.broker.Run(run)) })
-	g.Go(func() error { return part("kafka", b.server.Run(run)) })
+	g.Go(func() error {
+		if !b.ledgerRead(run) {
+			return nil
+		}
+		return part("kafka", b.server.Run(run))
+	})
 	err := g.Wait()
 	if err == nil && inner.Err() == nil {
 		last, cancel := context.WithTimeout(inner, brokerCloseWait)

@@ -31,6 +31,7 @@ type Replicas interface {
 	Leader(id replica.ID) (epoch int32, ready bool)
 	HighWatermark(id replica.ID) int64
 	InSync(id replica.ID) []string
+	CutOff(id replica.ID) bool
 }
 
 // Submitter sends calls of the broker's account to the contract; it returns when they are final.

@@ -68,8 +68,8 @@ func (l *leases) apply(ctx context.Context, v *ledger.View) error {
 			part := &t.Partitions[p]
 			id := store.ID{Topic: t.ID, Partition: int32(p)} //nolint:gosec // few
 			mine := slices.Contains(part.Replicas, l.b.deps.Account)
-			if _, known := l.known[id]; !mine && !known {
-				continue
+			if _, known := l.known[id]; !mine && !known && l.b.deps.Store.Partition(id) == nil {
+				continue // a former replica, though, may have something to hand over
 			}
 			if here++; here > maxPartitionsServed {
 				l.b.deps.Log.Error("this broker is given more partitions than it can keep; add brokers", zap.Int("most", maxPartitionsServed), zap.String("topic", t.Name))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bornode/bornode/pubsub/kafka"
 	"github.com/bornode/bornode/pubsub/ledger"
+	"github.com/bornode/bornode/pubsub/replica"
 )
 
 // unset is what authorised operations are when nobody asked for them.
@@ -86,6 +87,9 @@ func (x *call) describeTopic(r *kmsg.MetadataRequest, t *ledger.Topic) kmsg.Meta
 		l, p := &t.Partitions[i], &out.Partitions[i]
 		*p = kmsg.NewMetadataResponseTopicPartition()
 		p.Partition, p.Leader, p.LeaderEpoch = int32(i), x.node(l.Leader), l.Epoch //nolint:gosec // few
+		if x.b.deps.Replicas.CutOff(replica.ID{Topic: t.ID, Partition: p.Partition}) {
+			p.Leader = -1 // this broker leads as far as it knows; others know better
+		}
 		if p.Leader < 0 {
 			p.ErrorCode = kerr.LeaderNotAvailable.Code
 		}

@@ -14,5 +14,7 @@ const (
 	dialTimeout    = 10 * time.Second
 	pollInterval   = 200 * time.Millisecond // between two looks for a receipt or finality
 
+	auditOperations = 100 // the newest, unless more are asked for
+
 	gasMarginPercent = 20 // added to the node's estimate: the state may change before the transaction runs
 )

@@ -49,6 +49,9 @@ func newProofs(c *Client) *proofs {
 		newest: c.chain.newestCheckpoint, fetch: c.fetchProof}
 }
 
+// notYet is the code with which a node says that no checkpoint covers an offset yet.
+const notYet = -32000
+
 // fetchProof asks the node, then the other provers, for a proof: only brokers of the topic have it.
 func (c *Client) fetchProof(ctx context.Context, topic common.Hash, partition int32, from, to int64) ([]byte, error) {
 	var out struct {
@@ -66,9 +69,13 @@ func (c *Client) fetchProof(ctx context.Context, topic common.Hash, partition in
 		if err == nil {
 			return out.Proof, nil
 		}
+		var answer gethrpc.Error
+		if errors.As(err, &answer) && answer.ErrorCode() == notYet {
+			c.log.Debug("no proof yet", zap.String("node", url), zap.Stringer("topic", topic), zap.Int32("partition", partition), zap.Int64("offset", from), zap.Error(err))
+			continue
+		}
 		all = errors.Join(all, fmt.Errorf("node %s gives no proof: %w", url, err))
 	}
-	c.log.Debug("no proof yet", zap.Stringer("topic", topic), zap.Int32("partition", partition), zap.Int64("offset", from), zap.Error(all))
 	return nil, all
 }
 

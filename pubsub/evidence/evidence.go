@@ -12,6 +12,7 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/proof"
 )
 
@@ -181,7 +182,7 @@ func (s *trees) again(id ID) {
 	s.dirty[id] = struct{}{}
 }
 
-// placed is the leaf of the batch at an offset, once the batch is committed.
+// placed is the leaf of the batch at an offset: of the tree if it is committed, else of the log.
 func (s *trees) placed(ctx context.Context, id ID, base int64) (proof.Leaf, error) {
 	t, err := s.get(id)
 	if err != nil {
@@ -203,7 +204,14 @@ func (s *trees) placed(ctx context.Context, id ID, base int64) (proof.Leaf, erro
 			if err != nil {
 				return proof.Leaf{}, err
 			}
-			return s.leaf(id, n)
+			l, err := s.leaf(id, n)
+			if err == nil && l.Base != base {
+				err = fmt.Errorf("no batch begins at offset %d of partition %d of topic %x", base, id.Partition, id.Topic[:8])
+			}
+			return l, err
+		}
+		if _, until, _ := s.log.Bounds(id); until <= base { // acknowledged by the leader alone
+			return s.fromLog(id, base)
 		}
 		select {
 		case <-ctx.Done():
@@ -211,6 +219,21 @@ func (s *trees) placed(ctx context.Context, id ID, base int64) (proof.Leaf, erro
 		case <-grown:
 		}
 	}
+}
+
+// fromLog makes the leaf of the batch at an offset.
+func (s *trees) fromLog(id ID, base int64) (l proof.Leaf, err error) {
+	found := false
+	err = s.log.Batches(id, base, base+1, func(h batch.Header, raw []byte) error {
+		if h.BaseOffset == base {
+			l, found = proof.LeafOf(&h, batch.Covered(raw)), true
+		}
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("no batch begins at offset %d of partition %d of topic %x", base, id.Partition, id.Topic[:8])
+	}
+	return l, err
 }
 
 func topicFields(topic [32]byte, err error) []zap.Field {

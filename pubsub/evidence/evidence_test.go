@@ -351,12 +351,62 @@ func TestReceiptsAreTheBrokersWord(t *testing.T) {
 	}
 }
 
+// A receipt for what only the leader has does not wait for the others.
+func TestReceiptsOfWhatIsNotCommitted(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.start(t, c, quick)
+	p0 := ID{topicA, 0}
+	n.log.mu.Lock()
+	n.log.until = 3
+	n.log.mu.Unlock()
+	produce(p0, 1, n)
+	n.log.add(p0, makeBatch(3, 1, 3, "of the leader alone"))
+	b := n.e.Receipt(context.Background(), p0, 3)
+	require.NotNil(t, b)
+	r, err := proof.DecodeReceipt(b)
+	require.NoError(t, err)
+	h, _, err := batch.Parse(n.log.raw[p0][1])
+	require.NoError(t, err)
+	who, err := r.Signer(common.Hash{1}, &proof.Placed{Topic: topicA, Leaf: proof.LeafOf(&h, batch.Covered(n.log.raw[p0][1]))})
+	require.NoError(t, err)
+	require.Equal(t, n.account, who)
+	require.Nil(t, n.e.Receipt(context.Background(), p0, 4), "no batch begins there")
+}
+
+// A checkpoint made anew under the number of one that is on its way leaves the heads of both.
+func TestHeadsOfACheckpointOnItsWayAreKept(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.log.raw[ID{topicA, 1}] = nil
+	produce(ID{topicA, 0}, 2, n)
+	n.open(t, c, quick)
+	one, _ := c.Topic(topicA)
+	one.Partitions = one.Partitions[:1]
+	roots := []proof.Hash{}
+	for range 2 {
+		_, err := n.e.trees.advance(ID{topicA, 0}, false)
+		require.NoError(t, err)
+		require.NoError(t, n.e.checkpoint(context.Background(), &one, nil))
+		roots = append(roots, n.e.out.checkpoints[topicA].Root)
+		produce(ID{topicA, 0}, 2, n)
+	}
+	require.NotEqual(t, roots[0], roots[1])
+	for i, root := range roots {
+		r, err := n.e.heads(topicA, 1, root)
+		require.NoError(t, err)
+		require.EqualValues(t, 2*(i+1), r.Heads[0].Leaves)
+	}
+	require.NoError(t, n.e.db.Close())
+	n.e = nil
+}
+
 func TestAnswersBearForeignBytes(t *testing.T) {
 	c, ns := three(t)
 	n := ns[0]
 	n.open(t, c, quick)
 	for kind := range uint8(5) {
-		for _, size := range []int{0, 1, 35, 36, 40, 48, 36 * (maxAskHeads + 1)} {
+		for _, size := range []int{0, 1, 35, 36, 40, 48, 72, 36 * (maxAskHeads + 1)} {
 			_, _ = n.e.Answer(context.Background(), kind, bytes.Repeat([]byte{0xff}, size))
 		}
 	}

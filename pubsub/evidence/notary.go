@@ -107,11 +107,11 @@ func (e *Evidence) checkpoint(ctx context.Context, t *Topic, foreign map[ID]proo
 	if uint64(leaves) <= mark.Leaves {
 		return nil // nothing new, or a new leader whose tree is not complete yet
 	}
-	if err := e.notBehind(t.ID, mark.Seq, heads); err != nil {
+	if err := e.notBehind(t.ID, mark, heads); err != nil {
 		return err
 	}
 	rec := headsRecord{Root: root, Heads: heads}
-	if err := e.db.Put(seqKey(keyHeads, t.ID, mark.Seq+1), rec.encode(), &opt.WriteOptions{Sync: false}); err != nil {
+	if err := e.db.Put(headsKey(t.ID, mark.Seq+1, root), rec.encode(), &opt.WriteOptions{Sync: false}); err != nil {
 		return err
 	}
 	e.out.checkpoint(contracts.Checkpoint{Topic: t.ID, Seq: mark.Seq + 1, Root: root, Leaves: uint64(leaves)})
@@ -119,14 +119,14 @@ func (e *Evidence) checkpoint(ctx context.Context, t *Topic, foreign map[ID]proo
 }
 
 // notBehind refuses heads that are smaller than those of the checkpoint before.
-func (e *Evidence) notBehind(topic [32]byte, seq uint64, heads []proof.Head) error {
-	before, err := e.heads(topic, seq)
+func (e *Evidence) notBehind(topic [32]byte, mark Mark, heads []proof.Head) error {
+	before, err := e.heads(topic, mark.Seq, mark.Root)
 	if err != nil {
 		return nil //nolint:nilerr // not kept here: other brokers compare
 	}
 	for p := range before.Heads {
 		if p < len(heads) && heads[p].Leaves < before.Heads[p].Leaves {
-			return fmt.Errorf("partition %d has %d leaves, %d in checkpoint %d", p, heads[p].Leaves, before.Heads[p].Leaves, seq)
+			return fmt.Errorf("partition %d has %d leaves, %d in checkpoint %d", p, heads[p].Leaves, before.Heads[p].Leaves, mark.Seq)
 		}
 	}
 	return nil
@@ -178,10 +178,10 @@ func (e *Evidence) Answer(_ context.Context, kind uint8, q []byte) ([]byte, erro
 	case AskLeaves:
 		return e.answerLeaves(q)
 	case AskCheckpoint:
-		if len(q) != 40 {
+		if len(q) != 32+8+32 {
 			return nil, fmt.Errorf("question of %d bytes", len(q))
 		}
-		r, err := e.heads([32]byte(q), binary.BigEndian.Uint64(q[32:]))
+		r, err := e.heads([32]byte(q), binary.BigEndian.Uint64(q[32:]), proof.Hash(q[40:]))
 		if err != nil {
 			return nil, err
 		}

@@ -26,10 +26,10 @@ type Proven struct {
 
 // Checkpoint is the newest checkpoint of a topic that is final and agrees with the trees here, with its heads.
 func (e *Evidence) Checkpoint(topic [32]byte) (seq, height uint64, root proof.Hash, heads []proof.Head, err error) {
-	if seq, err = e.agreedSeq(topic); err != nil {
+	if seq, root, err = e.agreed(topic); err != nil {
 		return 0, 0, root, nil, err
 	}
-	r, err := e.heads(topic, seq)
+	r, err := e.heads(topic, seq, root)
 	if err != nil {
 		return 0, 0, root, nil, err
 	}
@@ -39,11 +39,11 @@ func (e *Evidence) Checkpoint(topic [32]byte) (seq, height uint64, root proof.Ha
 // Prove proves the batches that hold the offsets [from, to) of a partition, as far as the newest final checkpoint goes: at
 // least the one with from, at most as many as a proof holds. ErrNotProved: the checkpoint does not reach from yet.
 func (e *Evidence) Prove(id ID, from, to int64, withBatches bool) (*Proven, error) {
-	seq, err := e.agreedSeq(id.Topic)
+	seq, root, err := e.agreed(id.Topic)
 	if err != nil {
 		return nil, err
 	}
-	r, err := e.heads(id.Topic, seq)
+	r, err := e.heads(id.Topic, seq, root)
 	if err != nil {
 		return nil, err
 	}

@@ -19,10 +19,10 @@ import (
 // Keys of the database: a letter, then fields of fixed size.
 const (
 	keyLeaf    = 'l' // topic, partition, number -> leaf, hashes of level 1 and up that it completed
-	keyHeads   = 'h' // topic, seq -> heads of a checkpoint
+	keyHeads   = 'h' // topic, seq, start of the root -> heads of a checkpoint
 	keyEntry   = 'o' // number -> topic, operation
 	keyCommit  = 'c' // -> the commit under way
-	keyAgreed  = 'a' // topic -> seq of the newest checkpoint that was compared
+	keyAgreed  = 'a' // topic -> seq and root of the newest checkpoint that was compared
 	keyPending = 'w' // topic, seq -> checkpoint that waits to be compared
 )
 

@@ -51,9 +51,14 @@ func decodeHeads(b []byte) (*headsRecord, error) {
 	return r, nil
 }
 
+// headsKey has the root in it: a notary may make a checkpoint anew under the same number while the first one is on its way.
+func headsKey(topic [32]byte, seq uint64, root proof.Hash) []byte {
+	return append(seqKey(keyHeads, topic, seq), root[:8]...)
+}
+
 // heads are those behind a checkpoint, as kept here.
-func (e *Evidence) heads(topic [32]byte, seq uint64) (*headsRecord, error) {
-	v, err := e.db.Get(seqKey(keyHeads, topic, seq), nil)
+func (e *Evidence) heads(topic [32]byte, seq uint64, root proof.Hash) (*headsRecord, error) {
+	v, err := e.db.Get(headsKey(topic, seq, root), nil)
 	if errors.Is(err, leveldb.ErrNotFound) {
 		return nil, fmt.Errorf("checkpoint %d of topic %x: %w", seq, topic[:8], ErrUnknown)
 	}
@@ -198,12 +203,12 @@ func (e *Evidence) compare(ctx context.Context, k watchedKey) (done bool, err er
 		agreed = agreed && same
 	}
 	r.Height, r.Broker = binary.BigEndian.Uint64(v), c.Broker
-	if err := e.db.Put(seqKey(keyHeads, k.topic, k.seq), r.encode(), &opt.WriteOptions{Sync: true}); err != nil {
+	if err := e.db.Put(headsKey(k.topic, k.seq, c.Root), r.encode(), &opt.WriteOptions{Sync: true}); err != nil {
 		return false, err
 	}
 	if agreed {
 		e.m.compared.Inc()
-		return true, e.agree(k)
+		return true, e.agree(k, c.Root)
 	}
 	return true, nil
 }
@@ -224,11 +229,11 @@ func (e *Evidence) headsOf(ctx context.Context, t *Topic, c *proof.Checkpointed)
 		root, leaves, err := proof.TopicRoot(r.Heads)
 		return err == nil && root == c.Root && uint64(leaves) == c.Leaves && r.Heads[0].Topic == c.Topic
 	}
-	if r, err := e.heads(c.Topic, c.Seq); err == nil && fits(r) {
+	if r, err := e.heads(c.Topic, c.Seq, c.Root); err == nil && fits(r) {
 		return r, nil
 	}
 	asked := map[string]bool{e.deps.Self: true, "": true}
-	q := seqKey(0, c.Topic, c.Seq)[1:]
+	q := append(seqKey(0, c.Topic, c.Seq)[1:], c.Root[:]...)
 	for p := range t.Partitions {
 		x := &t.Partitions[p]
 		for _, peer := range append([]string{x.Leader}, x.Replicas...) {
@@ -277,8 +282,8 @@ func (e *Evidence) compareHead(ctx context.Context, h *proof.Head, c *proof.Chec
 // firstDifference is the offset of the first leaf that the leader shows and that is another here; -1: it shows none.
 func (e *Evidence) firstDifference(ctx context.Context, id ID, h *proof.Head, seq uint64) int64 {
 	from := int64(0)
-	if last, err := e.agreedSeq(id.Topic); err == nil && last < seq {
-		if r, err := e.heads(id.Topic, last); err == nil && int(id.Partition) < len(r.Heads) {
+	if last, root, err := e.agreed(id.Topic); err == nil && last < seq {
+		if r, err := e.heads(id.Topic, last, root); err == nil && int(id.Partition) < len(r.Heads) {
 			from = r.Heads[id.Partition].Leaves
 		}
 	}
@@ -307,26 +312,35 @@ func (e *Evidence) firstDifference(ctx context.Context, id ID, h *proof.Head, se
 
 func agreedKey(topic [32]byte) []byte { return append([]byte{keyAgreed}, topic[:]...) }
 
-// agreedSeq is the newest checkpoint of a topic that agrees with the trees here.
-func (e *Evidence) agreedSeq(topic [32]byte) (uint64, error) {
+// agreed is the newest checkpoint of a topic that agrees with the trees here.
+func (e *Evidence) agreed(topic [32]byte) (seq uint64, root proof.Hash, err error) {
 	v, err := e.db.Get(agreedKey(topic), nil)
-	if errors.Is(err, leveldb.ErrNotFound) || err == nil && len(v) != 8 {
-		return 0, fmt.Errorf("topic %x has no checkpoint that agrees: %w", topic[:8], ErrNotProved)
+	if errors.Is(err, leveldb.ErrNotFound) || err == nil && len(v) != 8+32 {
+		return 0, root, fmt.Errorf("topic %x has no checkpoint that agrees: %w", topic[:8], ErrNotProved)
 	}
 	if err != nil {
-		return 0, err
+		return 0, root, err
 	}
-	return binary.BigEndian.Uint64(v), nil
+	return binary.BigEndian.Uint64(v), proof.Hash(v[8:]), nil
 }
 
-func (e *Evidence) agree(k watchedKey) error {
-	if last, err := e.agreedSeq(k.topic); err == nil && last >= k.seq {
+// agree notes that a checkpoint agrees, and forgets the heads of old ones: proofs are made under the newest.
+func (e *Evidence) agree(k watchedKey, root proof.Hash) error {
+	if last, _, err := e.agreed(k.topic); err == nil && last >= k.seq {
 		return nil
 	}
 	var w leveldb.Batch
-	w.Put(agreedKey(k.topic), binary.BigEndian.AppendUint64(nil, k.seq))
-	for seq := k.seq; seq > keepHeads && seq > k.seq-4; seq-- { // proofs are made under the newest
-		w.Delete(seqKey(keyHeads, k.topic, seq-keepHeads))
+	w.Put(agreedKey(k.topic), append(binary.BigEndian.AppendUint64(nil, k.seq), root[:]...))
+	if k.seq > keepHeads {
+		low := k.seq - keepHeads
+		it := e.db.NewIterator(&util.Range{Start: seqKey(keyHeads, k.topic, 0), Limit: seqKey(keyHeads, k.topic, low)}, nil)
+		defer it.Release()
+		for it.Next() {
+			w.Delete(it.Key())
+		}
+		if err := it.Error(); err != nil {
+			return err
+		}
 	}
 	return e.db.Write(&w, nil)
 }

@@ -28,6 +28,7 @@ type memLog struct {
 	mu    sync.Mutex
 	start map[ID]int64
 	raw   map[ID][][]byte
+	until int64 // 0: all is committed
 }
 
 func newLog() *memLog { return &memLog{start: map[ID]int64{}, raw: map[ID][][]byte{}} }
@@ -43,6 +44,9 @@ func (l *memLog) Bounds(id ID) (start, committed int64, ok bool) {
 		return l.start[id], l.start[id], true
 	}
 	h, _, _ := batch.Parse(list[len(list)-1])
+	if l.until > 0 {
+		return l.start[id], l.until, true
+	}
 	return l.start[id], h.NextOffset(), true
 }
 

@@ -127,7 +127,7 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{cfg: cfg, ring: seal.NewRing(cfg.Chain), sealers: map[common.Hash]*seal.Sealer{}, said: map[string]bool{}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if cfg.Mode != Off {
-		e.watch = newWatch(e.ctx, cfg.Proofs, e.fail)
+		e.watch = newWatch(e.ctx, cfg.Proofs, e.fail, cfg.Log)
 		e.wg.Go(e.watch.run)
 	}
 	return e, nil

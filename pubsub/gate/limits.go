@@ -29,6 +29,8 @@ const (
 	WriteTimeout = 60 * time.Second
 	// HoldTime is the longest that an answer is held for its proof, whatever the client said.
 	HoldTime = 5 * time.Second
+	// ComplaintInterval is between two warnings that proofs cannot be had.
+	ComplaintInterval = time.Minute
 	// ErrorPause is how long an answer of nothing but errors of this engine waits.
 	ErrorPause = 200 * time.Millisecond
 	// CheckInterval is how often what is pending is checked, CheckTimeout how long one check may take.

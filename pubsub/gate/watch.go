@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // watch holds what was delivered until it is proved. add and await are called by connections; the goroutine of run
@@ -15,6 +17,8 @@ type watch struct {
 	ctx    context.Context
 	proofs Proofs
 	fail   func(topic string, partition int32, err error)
+	log    *zap.Logger
+	said   time.Time // of run: when it last said that proofs cannot be had
 
 	mu    sync.Mutex
 	parts map[place]*followed
@@ -30,8 +34,8 @@ type followed struct {
 	bad     error          // tampering: nothing more is delivered
 }
 
-func newWatch(ctx context.Context, p Proofs, fail func(string, int32, error)) *watch {
-	return &watch{ctx: ctx, proofs: p, fail: fail, parts: map[place]*followed{}, moved: make(chan struct{})}
+func newWatch(ctx context.Context, p Proofs, fail func(string, int32, error), log *zap.Logger) *watch {
+	return &watch{ctx: ctx, proofs: p, fail: fail, log: log, parts: map[place]*followed{}, moved: make(chan struct{})}
 }
 
 // add notes leaves that are about to be delivered, and tells how many may be: fewer than all when there is no room until
@@ -209,6 +213,10 @@ func (w *watch) prove(at place, run []Leaf) bool {
 		w.moved = make(chan struct{})
 	}
 	w.mu.Unlock()
+	if err != nil && tampered == nil && w.ctx.Err() == nil && time.Since(w.said) > ComplaintInterval {
+		w.said = time.Now()
+		w.log.Warn("what was delivered cannot be proved now", zap.String("topic", f.t.Name), zap.Int32("partition", at.partition), zap.Int64("offset", to), zap.Error(err))
+	}
 	if tampered != nil {
 		w.fail(f.t.Name, at.partition, tampered)
 	}

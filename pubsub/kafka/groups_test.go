@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 
@@ -132,7 +131,7 @@ func TestKafkajs(t *testing.T) {
 			cmd.Dir, cmd.Env = "../../testnet/clients", append(os.Environ(), "TOKEN=right")
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s\nscripts/deps.sh installs what it needs", out)
-			require.False(t, strings.Contains(string(out), "FAILED"), string(out))
+			require.NotContains(t, string(out), "FAILED kafkajs")
 		})
 	}
 }

@@ -24,7 +24,8 @@ func (c *Conn) process(x *exchange, frame []byte) error {
 	_, own := ownKeys[h.Key]
 	if !own {
 		if err := c.mayAsk(h.Key); err != nil {
-			return err
+			c.release(x)
+			return &last{err} // what it asked while it might is answered
 		}
 	}
 	if !c.s.table.has(h.Key, h.Version) {

@@ -83,7 +83,7 @@ func (c *Conn) lastAnswer(x *exchange, resp kmsg.Response, err error) error {
 	return &last{err}
 }
 
-// last ends a connection after its answers; the exchange is the writer's already.
+// last ends a connection after its answers; the exchange is the writer's already, or released.
 type last struct{ error }
 
 func (l *last) Unwrap() []error { return []error{l.error, errLast} }

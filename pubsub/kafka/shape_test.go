@@ -2,7 +2,9 @@ package kafka
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"runtime"
 	"strings"
@@ -211,4 +213,19 @@ func FuzzParseRequest(f *testing.F) {
 			Refuse(req, kerrTest, "no").AppendTo(nil)
 		}
 	})
+}
+
+// The guide lists what is answered.
+func TestTheGuideNamesTheVersions(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/topics-clients.md")
+	require.NoError(t, err)
+	all, err := newTable(nil)
+	require.NoError(t, err)
+	for key, v := range all.versions {
+		row := fmt.Sprintf("| %s | %d-%d |\n", kmsg.NameForKey(key), v.Min, v.Max)
+		require.Contains(t, string(guide), row)
+	}
+	_, table, _ := strings.Cut(string(guide), "| request | versions |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	require.Len(t, strings.Split(table, "\n"), len(all.versions))
 }

@@ -366,8 +366,9 @@ func (m *Manager) Append(_ context.Context, id ID, raw []byte, acks int16) (Pend
 		return nil, ErrNotLeader
 	}
 	now := time.Now()
+	quiet := time.Duration(0)
 	if c := p.core; c.ready {
-		quiet := p.silence(now)
+		quiet = p.silence(now)
 		if quiet > m.cfg.Lost && (all || quiet > m.cfg.Lost+m.cfg.ClaimTime) {
 			return nil, ErrNoQuorum
 		}
@@ -376,7 +377,7 @@ func (m *Manager) Append(_ context.Context, id ID, raw []byte, acks int16) (Pend
 	if err != nil {
 		return nil, err
 	}
-	return &pending{m: m, p: p, a: a, done: done, acks: acks}, nil
+	return &pending{m: m, p: p, a: a, done: done, acks: acks, at: now, quiet: quiet}, nil
 }
 
 type pending struct {
@@ -385,6 +386,9 @@ type pending struct {
 	a    Appended
 	done chan error // nil: not for a majority
 	acks int16
+
+	at    time.Time // of the append
+	quiet time.Duration
 }
 
 // Wait implements Pending.
@@ -397,7 +401,7 @@ func (w *pending) Wait(ctx context.Context) (int64, int64, error) {
 		}
 		return w.a.Base, w.a.Time, nil
 	}
-	t := time.NewTimer(w.m.cfg.Lost)
+	t := time.NewTimer(max(0, w.m.cfg.Lost-w.quiet-time.Since(w.at)) + time.Millisecond)
 	defer t.Stop()
 	for {
 		select {
@@ -408,16 +412,29 @@ func (w *pending) Wait(ctx context.Context) (int64, int64, error) {
 			return w.a.Base, w.a.Time, nil
 		case <-ctx.Done():
 			return 0, 0, ctx.Err()
-		case now := <-t.C:
-			w.p.mu.Lock()
-			quiet := w.p.silence(now)
-			w.p.mu.Unlock()
-			if quiet > w.m.cfg.Lost {
-				return 0, 0, ErrNoQuorumAfter
+		case <-t.C:
+			left := w.m.cfg.Lost - w.p.quiet()
+			if left < 0 {
+				select {
+				case err := <-w.done: // it came first
+					if err == nil {
+						return w.a.Base, w.a.Time, nil
+					}
+					return 0, 0, err
+				default:
+					return 0, 0, ErrNoQuorumAfter
+				}
 			}
-			t.Reset(w.m.cfg.Lost - quiet + time.Millisecond)
+			t.Reset(left + time.Millisecond)
 		}
 	}
+}
+
+// CutOff reports that this broker has the lease of a partition and has not heard of a majority for so long that another
+// one may lead by now: clients should ask others.
+func (m *Manager) CutOff(id ID) bool {
+	p := m.part(id)
+	return p != nil && p.quiet() > m.cfg.Lost
 }
 
 // Leader tells the epoch in which this broker leads the partition, and whether it takes appends already; -1: it does not

@@ -341,9 +341,20 @@ func TestCutOffLeader(t *testing.T) {
 		l.net.SetFaults("b0", "b1", mem.Faults{Silent: true})
 		l.net.SetFaults("b0", "b2", mem.Faults{Silent: true})
 		began := time.Now()
-		require.ErrorIs(t, b.write(id, "2", -1), ErrNoQuorumAfter)
+		var under []Pending // one after the other waits, as the answers of a connection do
+		for i := range 5 {
+			w, err := b.m.Append(context.Background(), id, record(fmt.Sprint("under way ", i), -1, -1), -1)
+			require.NoError(t, err)
+			under = append(under, w)
+		}
+		for _, w := range under {
+			_, _, err := w.Wait(context.Background())
+			require.ErrorIs(t, err, ErrNoQuorumAfter)
+		}
 		require.Less(t, time.Since(began), 1100*time.Millisecond, "virtual time")
 		require.ErrorIs(t, b.write(id, "3", -1), ErrNoQuorum)
+		require.True(t, b.m.CutOff(id))
+		require.False(t, l.brokers["b1"].m.CutOff(id))
 		require.NoError(t, b.write(id, "4", 1))
 		l.eventually(func() bool { return errors.Is(b.write(id, "5", 1), ErrNoQuorum) }, "acks=1 is refused too")
 		require.Greater(t, time.Since(began), DefaultConfig().ClaimTime)

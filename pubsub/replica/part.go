@@ -99,6 +99,16 @@ func (p *part) openStash(create bool) (Log, error) { return p.m.deps.Store.Open(
 func (p *part) dropStash() error                   { return p.m.deps.Store.Delete(stashID(p.id)) }
 func (p *part) count(what event, n int)            { p.m.metrics.counters[what].Add(float64(n)) }
 
+// quiet is silence for who does not hold the lock; 0 unless this broker leads.
+func (p *part) quiet() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone || p.core.lease.Leader != p.m.self {
+		return 0
+	}
+	return p.silence(time.Now())
+}
+
 // silence is how long a majority of the replicas has not been heard of; the lock is held.
 func (p *part) silence(now time.Time) time.Duration {
 	need := p.core.majority() - 1 // besides this broker
