@@ -93,7 +93,7 @@ func TestFiltersOfRulesPickWhatKafkasDo(t *testing.T) {
 func TestErrorsOfThePartsHaveKafkasNames(t *testing.T) {
 	for err, want := range map[error]*kerr.Error{
 		replica.ErrNotLeader: kerr.NotLeaderForPartition, replica.ErrNotReady: kerr.NotLeaderForPartition, store.ErrFenced: kerr.NotLeaderForPartition,
-		replica.ErrNoQuorum: kerr.NotEnoughReplicasAfterAppend, store.ErrOutOfOrder: kerr.OutOfOrderSequenceNumber,
+		replica.ErrNoQuorum: kerr.NotEnoughReplicas, replica.ErrNoQuorumAfter: kerr.NotEnoughReplicasAfterAppend, store.ErrOutOfOrder: kerr.OutOfOrderSequenceNumber,
 		store.ErrProducerFenced: kerr.InvalidProducerEpoch, store.ErrOutOfRange: kerr.OffsetOutOfRange, store.ErrFull: kerr.KafkaStorageError,
 		batch.ErrCorrupt: kerr.CorruptMessage, context.DeadlineExceeded: kerr.RequestTimedOut, kerr.InvalidRecord: kerr.InvalidRecord,
 	} {

@@ -2,7 +2,6 @@ package pubsub
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -118,9 +117,6 @@ func (x *call) append(acks int16, t *ledger.Topic, in *kmsg.ProduceRequestTopicP
 		return w, err
 	}
 	pending, err := x.b.deps.Replicas.Append(x.b.life, replica.ID(id), in.Records, acks)
-	if errors.Is(err, replica.ErrNoQuorum) {
-		return w, kerr.NotEnoughReplicas // nothing was written; after the append it is another error
-	}
 	if err != nil {
 		return w, err
 	}
