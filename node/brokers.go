@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -38,6 +39,7 @@ type brokers struct {
 
 	evidence    *evidence.Evidence
 	evidenceDir string
+	ran         atomic.Bool
 }
 
 // openBrokers opens what a broker needs, in the order of their needs. The producer's signer, if any, lends its account.
@@ -74,6 +76,7 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	if err := n.openEvidence(b, cfg.Evidence, filepath.Join(cfg.Dir, "evidence"), signer); err != nil {
 		return err
 	}
+	n.onClose(b.closeEvidence)
 	if b.broker, err = pubsub.New(cfg, pubsub.Deps{
 		PeerID: string(n.host.ID()), Account: signer.Account(), ClusterID: clusterID(n.chain.Genesis().Hash()),
 		Ledger: b.mirror, Store: b.store, Replicas: b.manager, Submit: b.submit, Evidence: b.evidence, Now: time.Now, Log: log, Registry: n.reg,
@@ -111,6 +114,16 @@ func (b *brokers) isBroker(peer string) bool {
 	return v != nil && slices.ContainsFunc(v.Brokers(), func(x topics.Broker) bool { return x.PeerID == peer })
 }
 
+// closeEvidence closes what run would have closed, if it was never called.
+func (b *brokers) closeEvidence() error {
+	if b.ran.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return part("evidence", b.evidence.Run(ctx))
+}
+
 // clusterID is the network's name for Kafka clients.
 func clusterID(genesis common.Hash) string { return fmt.Sprintf("bornode-%x", genesis[:8]) }
 
@@ -146,6 +159,7 @@ func (n *Node) addLink(l transport.Link) {
 
 // run serves until ctx ends, then hands over what it leads. It ends at once when the node does, whose context is node.
 func (b *brokers) run(ctx, node context.Context, watch func(context.Context) error) error {
+	b.ran.Store(true)
 	base, inner := errgroup.WithContext(node) // what an orderly stop still needs
 	inner, stop := context.WithCancel(inner)
 	defer stop()

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"net"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -298,4 +299,21 @@ func TestWhatIsWrittenIsProved(t *testing.T) {
 		return err == nil && len(p.Batches) > 0
 	})
 	require.Empty(t, s.n.brokers.evidence.Alarms())
+}
+
+// A broker that cannot open leaves nothing behind.
+func TestAFailedBrokerLeavesNothing(t *testing.T) {
+	s := newStand(t)
+	warm, _ := open(t, s.cfg)
+	require.NoError(t, warm.close())
+	before := runtime.NumGoroutine()
+	l, err := net.Listen("tcp", s.addr)
+	require.NoError(t, err)
+	_, err = New(t.Context(), s.cfg, zap.NewNop(), telemetry.NewRegistry())
+	require.ErrorContains(t, err, "address already in use")
+	require.NoError(t, l.Close())
+	goroutines(t, before)
+	again, _ := open(t, s.cfg)
+	require.NoError(t, again.close())
+	goroutines(t, before)
 }

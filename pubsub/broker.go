@@ -94,6 +94,7 @@ func (b *Broker) Run(ctx context.Context) error {
 
 // tick applies retention and forgets what is not used any more.
 func (b *Broker) tick(ctx context.Context) {
+	balanced := b.deps.Now()
 	var failing time.Time // when it was tried last to give up what is led
 	t := time.NewTicker(tickEvery)
 	defer t.Stop()
@@ -113,6 +114,10 @@ func (b *Broker) tick(ctx context.Context) {
 			b.HandOver(ctx)
 		}
 		b.quotas.sweep(now)
+		if now.Sub(balanced) > balanceEvery && failing.IsZero() {
+			balanced = now
+			b.balance(ctx)
+		}
 	}
 }
 

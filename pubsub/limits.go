@@ -35,6 +35,8 @@ const (
 	registerAgain = 5 * time.Second
 	// yieldAgain is how long a broker that cannot write waits before it gives up leases again that it still has.
 	yieldAgain = 10 * time.Second
+	// balanceEvery is how often a broker gives leases back to those that are to lead by the placement of the ledger.
+	balanceEvery = time.Minute
 	// stopWait bounds what a broker does for its partitions before it stops.
 	stopWait = 5 * time.Second
 	// maxRetention is the longest retention.ms; longer ones keep for ever.

@@ -14,7 +14,6 @@ const unset = -2147483648
 
 var (
 	topicOps   = []uint8{opRead, opWrite, opCreate, opDelete, opAlter, opDescribe, opDescConf, opAltConf}
-	groupOps   = []uint8{opRead, opDelete, opDescribe}
 	clusterOps = []uint8{opCreate, opAlter, opDescribe, opCluster, opDescConf, opAltConf}
 )
 

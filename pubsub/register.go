@@ -91,6 +91,25 @@ func (b *Broker) HandOver(ctx context.Context) {
 	if v == nil {
 		return
 	}
+	b.handOver(ctx, v, func(t *ledger.Topic, p int32) (common.Address, bool) { return b.successor(v, t, p) })
+}
+
+// balance gives leases back to the first replica of their partitions, where leaders were placed in turn: after brokers
+// stopped and came back, others lead more than their share.
+func (b *Broker) balance(ctx context.Context) {
+	v := b.deps.Ledger.View()
+	if v == nil {
+		return
+	}
+	b.handOver(ctx, v, func(t *ledger.Topic, p int32) (common.Address, bool) {
+		first := t.Partitions[p].Replicas[0]
+		to, ok := b.successor(v, t, p)
+		return to, ok && to == first
+	})
+}
+
+// handOver gives every lease of this broker to whom a choice names, in one transaction at most.
+func (b *Broker) handOver(ctx context.Context, v *ledger.View, choose func(t *ledger.Topic, partition int32) (common.Address, bool)) {
 	ctx, cancel := context.WithTimeout(ctx, stopWait)
 	defer cancel()
 	var list []contracts.Handover
@@ -100,7 +119,7 @@ func (b *Broker) HandOver(ctx context.Context) {
 			if part.Leader != b.deps.Account || len(list) >= maxClaims {
 				continue
 			}
-			if to, ok := b.successor(v, t, int32(p)); ok { //nolint:gosec // few
+			if to, ok := choose(t, int32(p)); ok { //nolint:gosec // few
 				list = append(list, contracts.Handover{Topic: t.ID, Partition: uint32(p), Epoch: uint32(part.Epoch), To: to}) //nolint:gosec // not negative
 			}
 		}

@@ -4,17 +4,21 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/bornode/bornode/pubsub/token"
+	"github.com/bornode/bornode/testnet/proxy"
 )
 
 // kafkaClient is a client of a network's brokers: over TLS, with a token of the demo tenant's owner.
@@ -35,44 +39,127 @@ func kafkaClient(t *testing.T, n *Network, opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
-// A broker is killed while producers write: every acknowledged record is there, once, and others lead soon.
-func TestNothingAcknowledgedIsLostWhenABrokerDies(t *testing.T) {
-	n := upNetwork(t, func(s *Spec) { s.Brokers = 3 })
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+// topicNetwork is a network whose first nodes are brokers, with a topic of theirs.
+func topicNetwork(t *testing.T, topic string, partitions int32) *Network {
+	t.Helper()
+	n := upNetwork(t, func(s *Spec) { s.Brokers = 3; overTCP(s) })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	admin := kadm.NewClient(kafkaClient(t, n))
-	var made kadm.CreateTopicResponse
-	require.Eventually(t, func() bool {
-		made, _ = admin.CreateTopic(ctx, 6, 3, nil, "demo.orders")
-		return made.Err == nil
-	}, time.Minute, 200*time.Millisecond)
-	producer := kafkaClient(t, n, kgo.DefaultProduceTopic("demo.orders"), kgo.RequiredAcks(kgo.AllISRAcks()))
-	acked := make(map[string]bool)
-	worst := time.Duration(0)
-	produce := func(from, to int) {
-		for i := from; i < to; i++ {
-			value := fmt.Sprint(i)
-			begun := time.Now()
-			require.NoError(t, producer.ProduceSync(ctx, &kgo.Record{Key: []byte(value), Value: []byte(value)}).FirstErr())
-			worst = max(worst, time.Since(begun))
-			acked[value] = true
+	require.NoError(t, poll(ctx, func() (bool, error) {
+		made, _ := admin.CreateTopic(ctx, partitions, 3, nil, topic)
+		return made.Err == nil || errors.Is(made.Err, kerr.TopicAlreadyExists), nil
+	}))
+	return n
+}
+
+// writer produces numbered records, one after the other, until it is stopped, and knows which were acknowledged.
+type writer struct {
+	acked chan map[string]bool
+	stop  context.CancelFunc
+	count atomic.Int64
+}
+
+func startWriter(t *testing.T, n *Network, name, topic string, opts ...kgo.Opt) *writer {
+	t.Helper()
+	c := kafkaClient(t, n, append(opts, kgo.DefaultProduceTopic(topic))...)
+	ctx, stop := context.WithCancel(t.Context())
+	w := &writer{acked: make(chan map[string]bool, 1), stop: stop}
+	go func() {
+		acked := make(map[string]bool)
+		for i := 0; ctx.Err() == nil; i++ {
+			value := fmt.Sprintf("%s-%d", name, i)
+			// The record itself is not given up: what is in flight at the end is known one way or the other.
+			wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+			err := c.ProduceSync(wait, &kgo.Record{Key: []byte(value), Value: []byte(value)}).FirstErr()
+			cancel()
+			if err == nil {
+				acked[value] = true
+				w.count.Add(1)
+			}
 		}
-	}
-	produce(0, 200)
-	require.NoError(t, n.Kill(ctx, 1))
-	produce(200, 400)
-	t.Logf("longest wait for an acknowledgement while a broker died: %v", worst)
-	require.NoError(t, n.Restart(ctx, 1))
-	produce(400, 500)
-	consumer := kafkaClient(t, n, kgo.ConsumerGroup("demo.readers"), kgo.ConsumeTopics("demo.orders"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	seen := make(map[string]int)
-	for len(seen) < len(acked) {
-		f := consumer.PollFetches(ctx)
-		require.NoError(t, f.Err0())
-		f.EachRecord(func(r *kgo.Record) { seen[string(r.Value)]++ })
+		w.acked <- acked
+	}()
+	return w
+}
+
+// more waits until the writer had another n records acknowledged.
+func (w *writer) more(t *testing.T, n int64) {
+	t.Helper()
+	want := w.count.Load() + n
+	require.Eventually(t, func() bool { return w.count.Load() >= want }, patience, 20*time.Millisecond)
+}
+
+// check reads the whole topic: every acknowledged record is there, and none twice if once is asked for.
+func check(t *testing.T, n *Network, topic string, acked map[string]bool, once bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c := kafkaClient(t, n, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	seen, missing := make(map[string]int), len(acked)
+	for missing > 0 {
+		f := c.PollFetches(ctx)
+		require.NoError(t, f.Err0(), "%d acknowledged records are missing", missing)
+		f.EachRecord(func(r *kgo.Record) {
+			if seen[string(r.Value)]++; seen[string(r.Value)] == 1 && acked[string(r.Value)] {
+				missing--
+			}
+		})
 	}
 	for value, times := range seen {
-		require.Equal(t, 1, times, "record %s", value)
-		require.True(t, acked[value])
+		require.False(t, once && times > 1, "record %s is there %d times", value, times)
 	}
+}
+
+// A broker is killed while producers write: every acknowledged record is there, once, and others lead soon.
+func TestNothingAcknowledgedIsLostWhenABrokerDies(t *testing.T) {
+	n := topicNetwork(t, "demo.orders", 6)
+	w := startWriter(t, n, "w", "demo.orders", kgo.RequiredAcks(kgo.AllISRAcks()))
+	w.more(t, 100)
+	rounds := 1
+	if long() {
+		rounds = 12
+	}
+	for i := range rounds {
+		require.NoError(t, n.Kill(t.Context(), i%3))
+		w.more(t, 100)
+		require.NoError(t, n.Restart(t.Context(), i%3))
+		w.more(t, 100)
+	}
+	w.stop()
+	check(t, n, "demo.orders", <-w.acked, true)
+}
+
+// All nodes are killed at once: what was acknowledged by a majority, and what was by the leader alone, is there again.
+func TestNothingAcknowledgedIsLostWhenAllBrokersDie(t *testing.T) {
+	n := topicNetwork(t, "demo.orders", 3)
+	all := startWriter(t, n, "all", "demo.orders", kgo.RequiredAcks(kgo.AllISRAcks()))
+	one := startWriter(t, n, "one", "demo.orders", kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+	all.more(t, 100)
+	one.more(t, 100)
+	for i := range n.Nodes {
+		require.NoError(t, n.Kill(t.Context(), i))
+	}
+	for _, x := range n.Nodes {
+		require.NoError(t, n.startNode(x))
+	}
+	all.more(t, 100)
+	one.more(t, 100)
+	all.stop()
+	one.stop()
+	check(t, n, "demo.orders", <-all.acked, false)
+	check(t, n, "demo.orders", <-one.acked, false)
+}
+
+// A leader that is cut off from the others acknowledges nothing that is lost: it is fenced, and others lead.
+func TestACutOffLeaderIsFenced(t *testing.T) {
+	n := topicNetwork(t, "demo.orders", 6)
+	w := startWriter(t, n, "w", "demo.orders", kgo.RequiredAcks(kgo.AllISRAcks()))
+	w.more(t, 50)
+	require.NoError(t, n.Partition(t.Context(), [][]int{{0}, {1, 2, 3}}, proxy.Rule{Mode: proxy.BlackHole}))
+	w.more(t, 200)
+	require.NoError(t, n.Heal(t.Context()))
+	w.more(t, 100)
+	w.stop()
+	check(t, n, "demo.orders", <-w.acked, true)
 }

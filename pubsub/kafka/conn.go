@@ -48,10 +48,10 @@ type exchange struct {
 	reply       Reply
 	frame       []byte // the whole answer, if it exists already
 	start       time.Time
-	who         string // whose budget the request holds
+	who         string  // who holds the budgets
+	from        *budget // what cost was taken from; nil: the connection's own allowance
 	cost        int64
 	granted     int64
-	own         bool // cost is of the connection's own allowance
 }
 
 func newConn(ctx context.Context, s *Server, nc net.Conn, scheme string) *Conn {
@@ -303,11 +303,14 @@ func readError(err error, where string) error {
 // reserve takes the memory of a frame: of the connection's own allowance, or of what all share.
 func (c *Conn) reserve(x *exchange, n int64) error {
 	if c.ownUsed.Add(n) <= ownFrameBytes {
-		x.own, x.cost = true, n
+		x.cost = n
 		return nil
 	}
 	c.ownUsed.Add(-n)
-	if err := c.s.requests.take(c.ctx, x.who, x.cost, c.s.metrics.waits.Inc); err != nil {
+	if x.from = c.s.strangers; c.admitted() {
+		x.from = c.s.requests
+	}
+	if err := x.from.take(c.ctx, x.who, x.cost, c.s.metrics.waits.Inc); err != nil {
 		x.cost = 0
 		return err
 	}
@@ -320,13 +323,13 @@ func (c *Conn) release(x *exchange) {
 		return
 	}
 	switch {
-	case x.own:
+	case x.from == nil:
 		c.ownUsed.Add(-x.cost)
 	case x.cost > 0:
-		c.s.requests.put(x.who, x.cost)
+		x.from.put(x.who, x.cost)
 	}
 	if x.granted > 0 {
 		c.s.answers.put(x.who, x.granted)
 	}
-	x.cost, x.granted, x.own = 0, 0, false
+	x.cost, x.granted = 0, 0
 }

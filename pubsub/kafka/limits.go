@@ -4,7 +4,8 @@ import "time"
 
 // Bounds on what clients may ask for. Those that an operator may want to change are in Config.
 const (
-	maxLoginFrame   = 64 << 10               // before the login
+	maxLoginFrame   = ownFrameBytes          // before the login
+	strangerMemory  = 32 << 20               // requests of all clients that are not logged in, beyond ownFrameBytes of each; one host has at most a quarter
 	maxControlFrame = 4 << 20                // every request but Produce
 	ownFrameBytes   = 16 << 10               // a connection may hold this much of requests whatever the others hold
 	ownAnswerBytes  = 64 << 10               // Grant gives at least this much

@@ -214,3 +214,29 @@ func TestConfigNamesWhatCannotWork(t *testing.T) {
 	cfg.Listen, cfg.AllowPlain = []string{"plain://0.0.0.0:9092"}, true
 	require.NoError(t, cfg.Validate())
 }
+
+// Clients that are not logged in hold nothing of the memory that those who are share.
+func TestStrangersHaveMemoryOfTheirOwn(t *testing.T) {
+	r := start(t, &passwords{}, nil)
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	c := newConn(context.Background(), r.Server, here, schemePlain)
+	defer c.cancel()
+	one, two := &exchange{who: "x", cost: 5}, &exchange{who: "x", cost: maxLoginFrame * controlFactor}
+	require.NoError(t, c.reserve(one, maxLoginFrame))
+	require.NoError(t, c.reserve(two, maxLoginFrame))
+	require.Nil(t, one.from)
+	require.Same(t, r.strangers, two.from)
+	require.Zero(t, r.requests.inUse(int64(r.cfg.RequestMemory)))
+	c.session.Store(&Session{Principal: "x"})
+	three := &exchange{who: "x", cost: 7}
+	require.NoError(t, c.reserve(three, maxLoginFrame))
+	require.Same(t, r.requests, three.from)
+	for _, x := range []*exchange{one, two, three} {
+		c.release(x)
+	}
+	require.Zero(t, c.ownUsed.Load())
+	require.Zero(t, r.strangers.inUse(strangerMemory))
+	require.Zero(t, r.requests.inUse(int64(r.cfg.RequestMemory)))
+}

@@ -79,7 +79,7 @@ func TestLoginsThatAreRefused(t *testing.T) {
 		"channel binding":  {"OAUTHBEARER", "p=tls,,\x01auth=Bearer right\x01\x01"},
 		"a broken zid":     {"OAUTHBEARER", "n,me,\x01auth=Bearer right\x01\x01"},
 		"nothing at all":   {"OAUTHBEARER", ""},
-		"thousands of kvs": {"OAUTHBEARER", "n,," + strings.Repeat("\x01a=b", 9000)},
+		"thousands of kvs": {"OAUTHBEARER", "n,," + strings.Repeat("\x01a=b", 3000)},
 	} {
 		c := dial(t, r)
 		require.Zero(t, c.ask(handshake(1, x.mechanism)).(*kmsg.SASLHandshakeResponse).ErrorCode, name)

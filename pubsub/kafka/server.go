@@ -27,6 +27,7 @@ type Server struct {
 	listeners []listener
 	requests  *budget
 	answers   *budget
+	strangers *budget
 	buffers   sync.Pool // of *[]byte
 	nextID    atomic.Uint64
 	conns     sync.WaitGroup
@@ -80,9 +81,10 @@ func NewUnbound(cfg Config, h Handler, a Authenticator, log *zap.Logger, reg pro
 		return nil, err
 	}
 	s := &Server{cfg: cfg, handler: h, auth: a, log: log, table: t,
-		requests: newBudget(int64(cfg.RequestMemory), int64(cfg.RequestMemory)/2),
-		answers:  newBudget(int64(cfg.AnswerMemory), int64(cfg.AnswerMemory)/2),
-		open:     make(map[*Conn]struct{}), hosts: make(map[string]int), principals: make(map[string]int)}
+		requests:  newBudget(int64(cfg.RequestMemory), int64(cfg.RequestMemory)/2),
+		strangers: newBudget(strangerMemory, strangerMemory/4),
+		answers:   newBudget(int64(cfg.AnswerMemory), int64(cfg.AnswerMemory)/2),
+		open:      make(map[*Conn]struct{}), hosts: make(map[string]int), principals: make(map[string]int)}
 	s.metrics = newMetrics(reg, s)
 	return s, nil
 }

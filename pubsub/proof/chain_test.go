@@ -338,3 +338,29 @@ func TestSignerRefusesHighS(t *testing.T) {
 	_, err = Signer(d, sig)
 	require.ErrorIs(t, err, ErrDecode)
 }
+
+func TestNoEpochIsLeftOut(t *testing.T) {
+	w := newWorld(t)
+	w.grow(5 * epochBlocks)
+	runs := w.collect(4*epochBlocks + 2)
+	for i := range len(runs) - 1 {
+		_, err := follow(w.trust, append(append([]Run(nil), runs[:i]...), runs[i+1:]...))
+		require.ErrorIs(t, err, ErrFinality, "the schedule might have changed in epoch %d", i)
+	}
+}
+
+// Who hides that a change of schedule went on would need only the old schedule's votes.
+func TestAHiddenCertificateDoesNotKeepTheOldSchedule(t *testing.T) {
+	w := newWorld(t)
+	w.next = seats(4, 5, 6, 7)
+	w.silent = func(h uint64) bool { return h == 2*epochBlocks }
+	w.grow(4 * epochBlocks)
+	require.Len(t, w.voters[w.headers[2*epochBlocks+1].Hash()], 2)
+	c, err := follow(w.trust, w.collect(epochBlocks))
+	require.NoError(t, err)
+	end := w.headers[2*epochBlocks : 2*epochBlocks+2]
+	require.ErrorIs(t, c.Extend(&Run{end, w.signed(end[1], seats(0, 1, 2, 3), 0, 1, 2, 3)}), ErrFinality)
+	require.ErrorContains(t, c.Extend(&Run{end, w.certificate(end[1], w.voters[end[1].Hash()])}), "is not shown")
+	_, err = follow(w.trust, w.collect(2*epochBlocks+1))
+	require.NoError(t, err)
+}
