@@ -21,6 +21,8 @@ type Ledger interface {
 	View() *ledger.View
 	// Changed is closed when there is a newer view.
 	Changed() <-chan struct{}
+	// StaleFor is how long no final block came.
+	StaleFor() time.Duration
 }
 
 // Replicas keep the log of every partition on several brokers.
