@@ -34,6 +34,7 @@ type Replicas interface {
 	HighWatermark(id replica.ID) int64
 	InSync(id replica.ID) []string
 	CutOff(id replica.ID) bool
+	Reach(peer string) (linked bool, quiet time.Duration)
 }
 
 // Submitter sends calls of the broker's account to the contract; it returns when they are final.
