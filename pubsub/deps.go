@@ -32,6 +32,8 @@ type Replicas interface {
 	HighWatermark(id replica.ID) int64
 	InSync(id replica.ID) []string
 	CutOff(id replica.ID) bool
+	// DeleteBefore deletes records here and at the other replicas.
+	DeleteBefore(id replica.ID, offset int64) error
 }
 
 // Submitter sends calls of the broker's account to the contract; it returns when they are final.

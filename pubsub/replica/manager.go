@@ -430,6 +430,25 @@ func (w *pending) Wait(ctx context.Context) (int64, int64, error) {
 	}
 }
 
+// DeleteBefore deletes the records below an offset, which is at most the high watermark, here and at the replicas, if this
+// broker leads the partition. Errors: ErrNotLeader and the store's.
+func (m *Manager) DeleteBefore(id ID, offset int64) error {
+	p := m.part(id)
+	if p == nil {
+		return ErrNotLeader
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone || !p.core.ready {
+		return ErrNotLeader
+	}
+	if err := p.data.DeleteBefore(offset); err != nil {
+		return err
+	}
+	p.core.startMoved()
+	return nil
+}
+
 // CutOff reports that this broker has the lease of a partition and has not heard of a majority for so long that another
 // one may lead by now: clients should ask others.
 func (m *Manager) CutOff(id ID) bool {
