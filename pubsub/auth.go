@@ -13,9 +13,10 @@ import (
 	"github.com/bornode/bornode/pubsub/token"
 )
 
-// Errors of a login; their texts are told to clients.
+// Why a client is sent away; their texts are told to clients.
 var (
 	errNoView      = errors.New("this broker has not read the ledger yet; try again in a moment")
+	errStale       = errors.New("this broker has seen no final block for too long to know who may do what; try another broker, or again when the chain goes on")
 	errBlacklisted = errors.New("the account is blacklisted: its reputation is below 20; governance can pardon it")
 	errCancelled   = errors.New("the account has cancelled this token; make a new one")
 	errPseudonym   = errors.New("the pseudonym is not admitted to its topic now: its certificate is of an earlier epoch, of another auditor, or it was revoked; ask the topic's auditor for a new one")

@@ -158,6 +158,9 @@ func (b *Broker) Closed(c *kafka.Conn) { b.conns.closed(b.quotas, c) }
 
 // dispatch is the table of requests.
 func (b *Broker) dispatch(ctx context.Context, x *call, req kmsg.Request) kafka.Reply {
+	if age := b.deps.Ledger.StaleFor(); age > b.cfg.LedgerAge {
+		return kafka.Now(kafka.Refuse(req, kerr.BrokerNotAvailable, errStale.Error()))
+	}
 	if err := refusal(x.v, x.s); err != nil {
 		return kafka.Now(kafka.Refuse(req, kerr.ClusterAuthorizationFailed, err.Error()))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/evidence"
@@ -23,6 +24,8 @@ type Config struct {
 
 	OffsetReplicas int `mapstructure:"offset_replicas" comment:"Replicas of _bps.offsets, which keeps consumer groups: the topic is made when so many brokers live."`
 
+	LedgerAge time.Duration `mapstructure:"ledger_age" comment:"Serve clients by the ledger as it was, at most for so long without a final block: what was revoked since is not known. Then they are sent away until the chain goes on."`
+
 	Kafka    kafka.Config    `mapstructure:"kafka" comment:"The endpoint for Kafka clients."`
 	Store    store.Config    `mapstructure:"store" comment:"The log on disk."`
 	Replica  replica.Config  `mapstructure:"replica" comment:"Copies of the log on other brokers."`
@@ -32,7 +35,7 @@ type Config struct {
 
 // DefaultConfig has the broker off.
 func DefaultConfig() Config {
-	c := Config{Dir: "topics", OffsetReplicas: 3, Kafka: kafka.DefaultConfig(), Store: store.DefaultConfig(), Replica: replica.DefaultConfig(), Group: group.DefaultConfig(), Evidence: evidence.DefaultConfig()}
+	c := Config{Dir: "topics", OffsetReplicas: 3, LedgerAge: 10 * time.Minute, Kafka: kafka.DefaultConfig(), Store: store.DefaultConfig(), Replica: replica.DefaultConfig(), Group: group.DefaultConfig(), Evidence: evidence.DefaultConfig()}
 	c.Store.Dir = "log"
 	return c
 }
@@ -50,6 +53,9 @@ func (c *Config) Validate() error {
 	}
 	if c.OffsetReplicas < 1 || c.OffsetReplicas > contracts.MaxReplicas {
 		return fmt.Errorf("pubsub.offset_replicas is %d; set it to 1 to %d, the same at every broker", c.OffsetReplicas, contracts.MaxReplicas)
+	}
+	if c.LedgerAge < minLedgerAge {
+		return fmt.Errorf("pubsub.ledger_age is %v; it is at least %v, since a chain may pause for a while", c.LedgerAge, minLedgerAge)
 	}
 	if err := c.Kafka.Validate(); err != nil {
 		return err

@@ -5,6 +5,8 @@ import "time"
 const (
 	// maxFetchBytes bounds the answer to one fetch, but for one batch that is larger.
 	maxFetchBytes = 16 << 20
+	// minLedgerAge is the least that pubsub.ledger_age may be: a pause of the chain must not stop the brokers.
+	minLedgerAge = 10 * time.Second
 	// maxFetchWait bounds how long a fetch may wait for records.
 	maxFetchWait = 60 * time.Second
 	// maxProduceWait bounds how long a produce may wait for its replicas.

@@ -188,6 +188,9 @@ func (x *Consumer) explain(e kgo.FetchError) error {
 	if why != nil && errors.Is(e.Err, kerr.TopicAuthorizationFailed) {
 		return why
 	}
+	if e.Partition < 0 {
+		return fmt.Errorf("reading topic %s: %w", e.Topic, e.Err)
+	}
 	return fmt.Errorf("reading topic %s, partition %d: %w", e.Topic, e.Partition, e.Err)
 }
 
