@@ -417,7 +417,8 @@ func TestBrokenConnections(t *testing.T) {
 			want = append(want, fmt.Sprint(i))
 			l.eventually(func() bool {
 				err := l.leads(id).write(id, want[i], -1)
-				require.False(t, err != nil && !errors.Is(err, ErrNotLeader) && !errors.Is(err, ErrNotReady), "%v", err)
+				known := slices.ContainsFunc([]error{nil, ErrNotLeader, ErrNotReady, ErrNoQuorum, ErrNoQuorumAfter}, func(e error) bool { return errors.Is(err, e) })
+				require.True(t, known, "%v", err)
 				return err == nil
 			}, "batch %d", i)
 		}
