@@ -145,6 +145,11 @@ func (c *core) setLease(l Lease) error {
 	promised := c.data.Promised()
 	if l.Epoch > promised && slices.Contains(l.Replicas, c.self) {
 		m, err := c.data.Promise(l.Epoch)
+		if err != nil && l.Leader == c.self && len(l.Replicas) > 1 {
+			c.lease, c.broken, c.role = l, nil, fencing
+			c.fail("the promise cannot be written", err)
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("replica: promise of epoch %d: %w", l.Epoch, err)
 		}

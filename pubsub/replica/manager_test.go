@@ -489,6 +489,35 @@ func TestFailingDiskGivesLeasesUp(t *testing.T) {
 	})
 }
 
+// A broker that is given a lease while its disk takes nothing does not sit on it.
+func TestFailingDiskTakesNoLease(t *testing.T) {
+	onLab(t, 3, func(l *lab) {
+		b := l.brokers["b0"]
+		b.store.mu.Lock()
+		b.store.failing = errors.New("input/output error")
+		b.store.mu.Unlock()
+		id := partitionN(1)
+		l.lease(id, 1, "b0", "b0", "b1", "b2")
+		require.NoError(t, l.leads(id).write(id, "1", -1))
+		require.NotEqual(t, b, l.leads(id))
+	})
+}
+
+// Who stopped leading writes nothing, though the broker leads again.
+func TestAppendOfTheEndedIsRefused(t *testing.T) {
+	onLab(t, 1, func(l *lab) {
+		id := partitionN(1)
+		l.lease(id, 1, "b0", "b0")
+		b := l.leads(id)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, err := b.m.Append(ctx, id, record("late", -1, -1), -1)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, b.write(id, "1", -1))
+		require.Equal(t, []string{"1"}, b.payloads(id))
+	})
+}
+
 func TestQuestions(t *testing.T) {
 	onLab(t, 2, func(l *lab) {
 		b := l.brokers["b0"]
