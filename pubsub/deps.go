@@ -35,6 +35,8 @@ type Replicas interface {
 	InSync(id replica.ID) []string
 	CutOff(id replica.ID) bool
 	Reach(peer string) (linked bool, quiet time.Duration)
+	// DeleteBefore deletes records here and at the other replicas.
+	DeleteBefore(id replica.ID, offset int64) error
 }
 
 // Submitter sends calls of the broker's account to the contract; it returns when they are final.

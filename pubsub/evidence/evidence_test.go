@@ -11,8 +11,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
-	"github.com/syndtr/goleveldb/leveldb"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/batch"
@@ -481,7 +481,7 @@ func BenchmarkCommittedBatch(b *testing.B) {
 			log := newLog()
 			raw := batch.Encode(batch.Header{Count: 1}, bytes.Repeat([]byte{7}, size))
 			h, _, _ := batch.Parse(raw)
-			db, err := openForBench(b.TempDir())
+			db, err := openDatabase(b.TempDir(), zap.NewNop())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -507,5 +507,3 @@ func BenchmarkCommittedBatch(b *testing.B) {
 		})
 	}
 }
-
-func openForBench(dir string) (*leveldb.DB, error) { return leveldb.OpenFile(dir, nil) }
