@@ -15,6 +15,8 @@ const (
 	maxTenantsOfConn = 64
 	// gatherRecords is how long a fetch that wants many bytes rests between two looks at the log.
 	gatherRecords = 5 * time.Millisecond
+	// gatherLongest is how long it rests after many looks.
+	gatherLongest = 500 * time.Millisecond
 	// refusedRest holds a connection back for each operation that the ledger refuses: refusals are kept on the chain.
 	refusedRest = 100 * time.Millisecond
 	// claimsUnderWay bounds the transactions with claims that are not final yet.

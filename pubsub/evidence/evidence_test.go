@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"testing"
 	"time"
@@ -228,6 +229,30 @@ func TestACommitCountsOnceAcrossCrashes(t *testing.T) {
 			n.e = nil
 		})
 	}
+}
+
+// Accounts that cost nothing to make cannot use up the room of those that the ledger knows.
+func TestStrangersWaitBeforeOthers(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.open(t, c, quick)
+	asked := false
+	stranger := func() bool { asked = true; return true }
+	for i := range maxHeldStrangers - 1 {
+		o := op(1, 29, 0, -1, -1)
+		o.Operator = common.BigToAddress(big.NewInt(int64(i)))
+		n.e.Operated(topicA, o)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.NoError(t, n.e.Spare(ctx, stranger))
+	require.False(t, asked, "while there is room nobody asks who it is")
+	n.e.Operated(topicA, op(2, 29, 0, -1, -1))
+	require.ErrorIs(t, n.e.Spare(ctx, stranger), context.Canceled)
+	require.NoError(t, n.e.Spare(ctx, func() bool { return false }))
+	require.NoError(t, n.e.Ready(ctx))
+	require.NoError(t, n.e.db.Close())
+	n.e = nil
 }
 
 func TestARefusedCommitKeepsItsOperations(t *testing.T) {

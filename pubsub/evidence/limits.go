@@ -24,6 +24,8 @@ const (
 	// maxQueued is how many operations lie in the queue before folding turns coarse; maxHeld how many before requests wait.
 	maxQueued = 1 << 14
 	maxHeld   = 1 << 18
+	// maxHeldStrangers is maxHeld for requests of principals whom the ledger does not know.
+	maxHeldStrangers = maxQueued
 	// maxOpen is how many entries one window has before it closes early.
 	maxOpen = 1 << 14
 	// coarseWindows is how many windows become one under pressure.
