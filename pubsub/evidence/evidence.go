@@ -147,6 +147,7 @@ func (e *Evidence) Sign(p proof.Placed) Signing {
 	if e.cfg.Receipt == 0 || e.off() {
 		return func(context.Context) []byte { return nil }
 	}
+	e.trees.hint(ID{p.Topic, p.Partition}, p.Leaf)
 	done := e.signer.begin(p)
 	return func(ctx context.Context) []byte {
 		ctx, cancel := context.WithTimeout(ctx, receiptWait)

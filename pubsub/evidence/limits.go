@@ -7,6 +7,8 @@ const (
 	maxAlarms = 256
 	// maxRecent is how many of a partition's newest leaves are kept at hand for receipts.
 	maxRecent = 64
+	// maxHints is how many of a partition's batches that were hashed for their receipts wait for the tree to take them.
+	maxHints = 256
 	// maxOpenTrees is how many partitions' right edges are kept in memory.
 	maxOpenTrees = 1 << 17
 	// maxBatchLeaves is how many leaves one write to the database holds.
