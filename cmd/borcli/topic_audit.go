@@ -55,6 +55,7 @@ func topicProofCommands() []*cobra.Command {
 			flags(func(f *pflag.FlagSet) {
 				f.StringVar(&v.Genesis, "genesis", "", "the network's genesis file")
 				f.StringVar(&v.Checkpoint, "checkpoint", "", "height:hash of a block that you know, if the file was made for it")
+				f.StringVar(&v.Topic, "topic", "", "id of the topic that it must be of (borcli topic describe shows it); empty: any")
 			}), example("borcli topic verify orders.proof --genesis genesis.json")),
 	}
 }

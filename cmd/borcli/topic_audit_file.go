@@ -89,12 +89,25 @@ func (a *app) verifyFile(j proofJob) error {
 	if err != nil {
 		return fail(exitUsage, "%w", err)
 	}
+	if j.Topic != "" {
+		if _, err := parseHash(j.Topic); err != nil {
+			return fail(exitUsage, "--topic: %v", err)
+		}
+	}
 	check := a.verifyProof
 	if proof.IsAudit(raw) {
 		check = a.verifyAudit
 	}
 	if err := check(j, trust, raw); err != nil {
 		return fail(exitVerify, "%s is not valid: %w", j.File, err)
+	}
+	return nil
+}
+
+// of refuses a file of another topic than was asked for.
+func (j *proofJob) of(topic common.Hash) error {
+	if want := common.HexToHash(j.Topic); j.Topic != "" && want != topic {
+		return fmt.Errorf("it is of topic %s, asked for was %s", topic, want)
 	}
 	return nil
 }
@@ -113,6 +126,9 @@ func (a *app) verifyAudit(j proofJob, trust *proof.Trust, raw []byte) error {
 		return err
 	}
 	v, err := f.Verify(trust, operationsPlace(f.Topic))
+	if err == nil {
+		err = j.of(f.Topic)
+	}
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func writeNew(path string, b []byte) error {
 }
 
 type proofJob struct {
-	File, Genesis, Checkpoint string
+	File, Genesis, Checkpoint, Topic string
 }
 
 // checkedProof is what a proof file proves.
@@ -127,6 +127,9 @@ func (a *app) verifyProof(j proofJob, trust *proof.Trust, raw []byte) error {
 		return err
 	}
 	v, err := b.Verify(trust, contracts.TopicsAddress)
+	if err == nil {
+		err = j.of(v.Topic)
+	}
 	if err != nil {
 		return err
 	}
