@@ -27,13 +27,17 @@ func topicProofCommands() []*cobra.Command {
 			long("Show what was done with a topic, by whom, and what was refused, and check that no operation is missing. TOPIC is its\n"+
 				"name, or its id if it is deleted. What the node gives is checked against the root that the contract keeps. With\n"+
 				"--genesis that root is proved, at a final block, from the network's genesis file on; without it, it is the node's word.\n"+
-				"Which broker put an operation on record is the node's word in any case."),
+				"Which broker put an operation on record is the node's word in any case.\n\n"+
+				"With --rights, the rules in force must follow from the events on the chain, and every operation must fit the rules,\n"+
+				"owners and reputations of its time, within a minute. The node is believed that it shows all those events."),
 			flags(func(f *pflag.FlagSet) {
 				f.IntVar(&j.Last, "last", auditOperations, "how many of the newest operations, and what is in one batch with them; 0: all")
 				f.StringVar(&j.Genesis, "genesis", "", "the network's genesis file: the node is not believed")
 				f.StringVar(&j.Checkpoint, "checkpoint", "", "height:hash of a block that you know, to begin the proof there")
+				f.BoolVar(&j.Rights, "rights", false, "also judge every operation by the rules of access of its time")
 				f.StringVar(&j.Out, "out", "", "file to write the operations and their proof to, for borcli topic verify; needs --genesis")
-			}), example("borcli topic audit acme.orders", "borcli topic audit acme.orders --last 0 --genesis genesis.json --out orders.audit")),
+			}), example("borcli topic audit acme.orders", "borcli topic audit acme.orders --last 0 --genesis genesis.json --out orders.audit",
+				"borcli topic audit acme.orders --last 0 --rights")),
 		command("prove TOPIC PARTITION OFFSET", "Write a file that proves what a topic holds", func(ctx context.Context, a *app, args []string) error {
 			return a.proveTopic(ctx, args, p)
 		}, arguments(3, 3),
@@ -62,6 +66,7 @@ func topicProofCommands() []*cobra.Command {
 
 type auditJob struct {
 	Last                     int
+	Rights                   bool
 	Genesis, Checkpoint, Out string
 }
 
@@ -106,6 +111,7 @@ type audited struct {
 	Start     int64          `json:"start"` // ms
 	End       int64          `json:"end"`
 	Host      string         `json:"host,omitempty"`
+	Verdict   string         `json:"verdict,omitempty"` // of the rules of the time: lawful, unlawful, withheld, not judged
 }
 
 type auditResult struct {
@@ -118,6 +124,7 @@ type auditResult struct {
 	Hash       common.Hash `json:"hash"`
 	Time       uint64      `json:"time,omitempty"` // Unix seconds; of the block
 	File       string      `json:"file,omitempty"`
+	Rights     *judged     `json:"rights,omitempty"`
 	Operations []audited   `json:"operations"`
 }
 
@@ -162,7 +169,23 @@ func (a *app) auditTopic(ctx context.Context, topic string, j *auditJob) error {
 			return err
 		}
 	}
-	return a.show(out, func(w io.Writer) { out.table(w) })
+	if j.Rights {
+		var ops []proof.Operation
+		for _, b := range file.Batches {
+			list, err := proof.DecodeOperations(b.Entries, int(b.Count))
+			if err != nil {
+				return err
+			}
+			ops = append(ops, list...)
+		}
+		if err := a.judgeRights(ctx, out, ops); err != nil {
+			return err
+		}
+	}
+	if err := a.show(out, func(w io.Writer) { out.table(w) }); err != nil || out.Rights == nil {
+		return err
+	}
+	return out.Rights.err(out)
 }
 
 // check proves that the page's batches lead to the state asked for.
@@ -237,6 +260,9 @@ func (r *auditResult) table(w io.Writer) {
 		if !o.Allowed {
 			result = strings.TrimSpace(fmt.Sprintf("refused (%d) %s", o.Code, clean(o.Reason)))
 		}
+		if o.Verdict == verdicts[proof.Unlawful] || o.Verdict == verdicts[proof.Withheld] {
+			result += " (" + strings.ToUpper(o.Verdict) + ")"
+		}
 		rows[i] = []string{time.UnixMilli(o.End).UTC().Format(time.DateTime), o.Operator, o.Operation, placeText(o), fmt.Sprint(o.Count), result, o.Host, fmt.Sprint(o.Number)}
 	}
 	columns(w, []string{"TIME (UTC)", "WHO", "WHAT", "WHERE", "TIMES", "RESULT", "FROM", "BLOCK"}, rows)
@@ -249,6 +275,9 @@ func (r *auditResult) table(w io.Writer) {
 		fmt.Fprintf(w, "that these are the newest is proved as of block %d (%s)\n", r.Number, time.Unix(int64(r.Time), 0).UTC().Format(time.DateTime+" UTC")) //nolint:gosec // a header's time
 	} else {
 		fmt.Fprintln(w, "that these are the newest is the node's word; --genesis proves it")
+	}
+	if r.Rights != nil {
+		r.Rights.table(w)
 	}
 	if r.File != "" {
 		fmt.Fprintf(w, "%s has them; check it with borcli topic verify\n", r.File)
