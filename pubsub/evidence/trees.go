@@ -24,6 +24,8 @@ const (
 	keyCommit  = 'c' // -> the commit under way
 	keyAgreed  = 'a' // topic -> seq and root of the newest checkpoint that was compared
 	keyPending = 'w' // topic, seq -> checkpoint that waits to be compared
+	keySigned  = 's' // topic, partition, count of leaves, start of the signer -> signed head of another leader
+	keyReport  = 'r' // start of its hash -> report file
 )
 
 func partitionKey(id ID) []byte {
