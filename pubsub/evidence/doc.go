@@ -15,6 +15,10 @@
 // became final and compares them with its own trees. A difference is an Alarm: log, metric, Alarms. So is a notary that
 // cannot show the heads.
 //
+// Leaders sign the heads that they give, and the notary keeps the newest of each partition. Two heads of one size under one
+// signature are a Report: an alarm, and a file that shows anybody who lied. One notary sees only what it is given; receipts,
+// which clients have, can be held against proofs as well (proof.Accuse).
+//
 // # Operations
 //
 // Equal operations of one principal within a window become one entry. Closed windows go to a queue on disk, from there in

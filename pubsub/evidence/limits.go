@@ -20,6 +20,9 @@ const (
 	maxWatched = 1 << 14
 	// keepHeads is of how many of a topic's newest checkpoints the heads are kept.
 	keepHeads = 256
+	// keepSigned is how many signed heads of a partition are kept, maxReports how many reports of brokers that signed two.
+	keepSigned = 16
+	maxReports = 64
 	// compareTries is how often a checkpoint is tried before its heads count as withheld.
 	compareTries = 120
 

@@ -27,6 +27,8 @@ const (
 	keyDone    = 'd' // -> number of the newest commit that was final
 	keyAgreed  = 'a' // topic -> seq and root of the newest checkpoint that was compared
 	keyPending = 'w' // topic, seq -> checkpoint that waits to be compared
+	keySigned  = 's' // topic, partition, count of leaves, start of the signer -> signed head of another leader
+	keyReport  = 'r' // start of its hash -> report file
 )
 
 func partitionKey(id ID) []byte {
