@@ -43,7 +43,9 @@ type Submitter interface {
 
 // Evidence keeps what proves the log later. All methods but Ready, and Receipt for a moment, are quick.
 type Evidence interface {
-	// Receipt is the broker's signature over the batch at an offset; nil: there is none.
+	// Sign begins a receipt, the broker's signature over a batch that has its place.
+	Sign(p proof.Placed) evidence.Signing
+	// Receipt is that of a batch which was in the log before; nil: there is none.
 	Receipt(ctx context.Context, id evidence.ID, base int64) []byte
 	// Committed says that a partition has more committed batches.
 	Committed(id evidence.ID)

@@ -351,6 +351,58 @@ func TestReceiptsAreTheBrokersWord(t *testing.T) {
 	}
 }
 
+// A receipt that is begun with the append is the same word, and needs no log; more at once than the queue holds come too.
+func TestReceiptsBeginWithTheAppend(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.start(t, c, quick)
+	waits := make([]Signing, maxReceiptQueue+300)
+	placed := func(i int) proof.Placed {
+		raw := makeBatch(int64(i), 1, 1, "appended now")
+		h, _, err := batch.Parse(raw)
+		require.NoError(t, err)
+		return proof.Placed{Topic: topicA, Partition: 7, Leaf: proof.LeafOf(&h, batch.Covered(raw))}
+	}
+	for i := range waits {
+		waits[i] = n.e.Sign(placed(i))
+	}
+	for i := range waits {
+		b := waits[i](context.Background())
+		require.NotNil(t, b)
+		if i%500 != 0 {
+			continue
+		}
+		r, err := proof.DecodeReceipt(b)
+		require.NoError(t, err)
+		p := placed(i)
+		who, err := r.Signer(common.Hash{1}, &p)
+		require.NoError(t, err)
+		require.Equal(t, n.account, who)
+	}
+}
+
+// With evidence off nothing is made, nobody is told of trees that stand still, and the setting is no accident.
+func TestEvidenceThatIsOffMakesNothing(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	off := quick
+	off.Off = "yes"
+	require.ErrorContains(t, off.Validate(), "empty")
+	off.Off = OffForMeasuring
+	n.start(t, c, off)
+	p0 := ID{topicA, 0}
+	produce(p0, 10, n)
+	n.e.Operated(topicA, proof.Operation{Kind: proof.KindWrite})
+	require.NoError(t, n.e.Final(3, []proof.Checkpointed{{Topic: topicA, Seq: 1}}))
+	require.Nil(t, n.e.Receipt(context.Background(), p0, 0))
+	require.Nil(t, n.e.Sign(proof.Placed{Topic: topicA})(context.Background()))
+	_, err := n.e.Answer(context.Background(), AskHeads, make([]byte, 36))
+	require.ErrorIs(t, err, ErrOff)
+	require.Zero(t, n.e.ops.held())
+	require.Empty(t, n.e.trees.takeDirty())
+	require.Empty(t, n.e.watched.tries)
+}
+
 // A receipt for what only the leader has does not wait for the others.
 func TestReceiptsOfWhatIsNotCommitted(t *testing.T) {
 	c, ns := three(t)

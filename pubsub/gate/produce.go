@@ -39,6 +39,9 @@ func (s *session) produce(h head, frame []byte) (*exchange, []byte, error) {
 	}
 	topics, refused, changed := s.outgoing(req)
 	out := frame
+	if req.Acks != 0 && s.wantsReceipts() {
+		out, changed = askReceipts(frame, req, changed)
+	}
 	switch {
 	case len(req.Topics) == 0 && len(refused) > 0: // nothing is left to send
 		out = nil
@@ -125,7 +128,7 @@ func (s *session) encrypt(ctx context.Context, t Topic, partition int32, records
 				return nil
 			}
 		}
-		if s.sealed, err = sealer.Seal(s.sealed, raw, partition); err == nil && h.ProducerID >= 0 && s.e.receipts() {
+		if s.sealed, err = sealer.Seal(s.sealed, raw, partition); err == nil && h.ProducerID >= 0 && s.wantsReceipts() {
 			s.e.resends.note(from, h.FirstSequence, s.sealed[begin:])
 		}
 		s.e.m.sealed.Inc()
@@ -158,12 +161,11 @@ func refuse(topic string, partition int32, err error) refusal {
 	return r
 }
 
-// receipts tells whether receipts are looked at.
-func (e *Engine) receipts() bool { return e.cfg.Receipts != nil && e.cfg.Mode != Off }
+func (s *session) wantsReceipts() bool { return s.e.cfg.Receipts != nil && s.e.cfg.Mode != Off }
 
 // keep holds what was sent until its receipt is there; then up may not use those buffers any more.
 func (s *session) keep(req *kmsg.ProduceRequest, topics map[string]Topic, changed bool) map[string]map[int32]sent {
-	if !s.e.receipts() {
+	if !s.wantsReceipts() {
 		return nil
 	}
 	kept := map[string]map[int32]sent{}

@@ -72,7 +72,7 @@ func TestEventsTellWhatTheStateSays(t *testing.T) {
 				require.Equal(t, int(want), s)
 			}
 		}
-		require.Greater(t, len(moved), 11, "%v", moved)
+		require.Greater(t, len(moved), 12, "%v", moved)
 	}
 }
 
@@ -97,7 +97,7 @@ func (w *world) random(r *rand.Rand) (kind string, ok bool) {
 		Principal: contracts.UserPrincipal(w.users[r.IntN(3)]), Host: "*", Operation: 3 + uint8(r.IntN(2)), Permission: uint8(2 + r.IntN(2))} //nolint:gosec // few
 	var data []byte
 	var err error
-	switch r.IntN(17) {
+	switch r.IntN(18) {
 	case 0, 1, 2:
 		kind, from = "create", owner
 		data, err = contracts.CreateTopicCall(contracts.NewTopic{Name: fmt.Sprintf("%s.%d", tenant, r.IntN(12)), Partitions: 1 + uint32(r.IntN(4)), //nolint:gosec // few
@@ -141,6 +141,12 @@ func (w *world) random(r *rand.Rand) (kind string, ok bool) {
 	case 15:
 		kind, from = "tenant", contracts.MembersAddress
 		data = contracts.NewTopics().PackSetTenant(tenant, owner, 1+uint64(r.IntN(9)), 5, 60, 200) //nolint:gosec // few
+	case 17:
+		kind = "want"
+		data, err = contracts.WantReplicasCall(topic.ID, p, w.brokers[r.IntN(len(w.brokers)):])
+		if r.IntN(3) == 0 {
+			data, err = contracts.WantReplicasCall(topic.ID, p, nil)
+		}
 	case 16:
 		kind, from = "standing", broker
 		ret, _ := w.run(w.state.Copy(), broker, contracts.CommitsCall(broker))

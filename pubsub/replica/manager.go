@@ -391,6 +391,9 @@ type pending struct {
 	quiet time.Duration
 }
 
+// Duplicate implements Pending.
+func (w *pending) Duplicate() bool { return w.a.Duplicate }
+
 // Wait implements Pending.
 func (w *pending) Wait(ctx context.Context) (int64, int64, error) {
 	if w.done == nil {
