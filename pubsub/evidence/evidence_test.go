@@ -5,14 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
-	"github.com/syndtr/goleveldb/leveldb"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/batch"
@@ -228,6 +229,30 @@ func TestACommitCountsOnceAcrossCrashes(t *testing.T) {
 			n.e = nil
 		})
 	}
+}
+
+// Accounts that cost nothing to make cannot use up the room of those that the ledger knows.
+func TestStrangersWaitBeforeOthers(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.open(t, c, quick)
+	asked := false
+	stranger := func() bool { asked = true; return true }
+	for i := range maxHeldStrangers - 1 {
+		o := op(1, 29, 0, -1, -1)
+		o.Operator = common.BigToAddress(big.NewInt(int64(i)))
+		n.e.Operated(topicA, o)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.NoError(t, n.e.Spare(ctx, stranger))
+	require.False(t, asked, "while there is room nobody asks who it is")
+	n.e.Operated(topicA, op(2, 29, 0, -1, -1))
+	require.ErrorIs(t, n.e.Spare(ctx, stranger), context.Canceled)
+	require.NoError(t, n.e.Spare(ctx, func() bool { return false }))
+	require.NoError(t, n.e.Ready(ctx))
+	require.NoError(t, n.e.db.Close())
+	n.e = nil
 }
 
 func TestARefusedCommitKeepsItsOperations(t *testing.T) {
@@ -517,7 +542,7 @@ func BenchmarkCommittedBatch(b *testing.B) {
 			log := newLog()
 			raw := batch.Encode(batch.Header{Count: 1}, bytes.Repeat([]byte{7}, size))
 			h, _, _ := batch.Parse(raw)
-			db, err := openForBench(b.TempDir())
+			db, err := openDatabase(b.TempDir(), zap.NewNop())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -543,5 +568,3 @@ func BenchmarkCommittedBatch(b *testing.B) {
 		})
 	}
 }
-
-func openForBench(dir string) (*leveldb.DB, error) { return leveldb.OpenFile(dir, nil) }

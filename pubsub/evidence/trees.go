@@ -23,8 +23,12 @@ const (
 	keyHeads   = 'h' // topic, seq, start of the root -> heads of a checkpoint
 	keyEntry   = 'o' // number -> topic, operation
 	keyCommit  = 'c' // -> the commit under way
+	keyChain   = 'g' // -> hash of the chain's first block
+	keyDone    = 'd' // -> number of the newest commit that was final
 	keyAgreed  = 'a' // topic -> seq and root of the newest checkpoint that was compared
 	keyPending = 'w' // topic, seq -> checkpoint that waits to be compared
+	keySigned  = 's' // topic, partition, count of leaves, start of the signer -> signed head of another leader
+	keyReport  = 'r' // start of its hash -> report file
 )
 
 func partitionKey(id ID) []byte {
@@ -49,7 +53,7 @@ type tree struct {
 
 // trees are those of all partitions that this broker keeps or kept.
 type trees struct {
-	db  *leveldb.DB
+	db  *database
 	log Log
 	m   *metrics
 
@@ -59,7 +63,7 @@ type trees struct {
 	kick  chan struct{}
 }
 
-func newTrees(db *leveldb.DB, log Log, m *metrics) *trees {
+func newTrees(db *database, log Log, m *metrics) *trees {
 	return &trees{db: db, log: log, m: m, open: map[ID]*tree{}, dirty: map[ID]struct{}{}, kick: make(chan struct{}, 1)}
 }
 

@@ -19,6 +19,7 @@ type peer struct {
 	m        *Manager
 	id       string
 	heard    atomic.Int64 // Unix nanoseconds of its last message
+	taking   atomic.Bool  // a message of it is being taken: it is this broker that is slow
 	relevant atomic.Bool  // it shares partitions with this broker: it is told that this one lives
 	wake     chan struct{}
 
@@ -38,7 +39,12 @@ func (q *peer) up() bool {
 	return q.link != nil
 }
 
-func (q *peer) heardAt() time.Time { return time.Unix(0, q.heard.Load()) }
+func (q *peer) heardAt() time.Time {
+	if q.taking.Load() {
+		return time.Now()
+	}
+	return time.Unix(0, q.heard.Load())
+}
 
 // want has the sender look at the part; the part's lock may be held.
 func (q *peer) want(p *part) {
@@ -142,8 +148,11 @@ func (q *peer) read(ctx context.Context, l transport.Link, wg *sync.WaitGroup) {
 			}
 			return
 		}
+		q.taking.Store(true)
+		err = q.take(ctx, msg, wg)
 		q.heard.Store(time.Now().UnixNano())
-		if err := q.take(ctx, msg, wg); err != nil {
+		q.taking.Store(false)
+		if err != nil {
 			q.m.metrics.counters[eventRefused].Inc()
 			q.m.log.Warn("a message of another broker is not taken", zap.String("peer", q.id), zap.Uint8("type", msg.Type), zap.Error(err))
 		}
