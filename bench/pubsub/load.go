@@ -78,7 +78,7 @@ func (r *run) load(ctx context.Context, size int, by through) error {
 	for i := range value {
 		value[i] = byte(rand.Uint32()) //nolint:gosec // load
 	}
-	r.calm(ctx)
+	idle := r.idle(ctx)
 	profiled := r.profile(ctx, by, size, "produce")
 	var acked atomic.Int64
 	var failed atomic.Pointer[error]
@@ -102,14 +102,14 @@ func (r *run) load(ctx context.Context, size int, by through) error {
 	}
 	seconds, client := time.Since(begun).Seconds(), r.used().client
 	r.calm(ctx)
+	records := float64(acked.Load())
+	r.note(size, by, whatProduce, records/seconds)
+	r.note(size, by, whatProduceCPU, micros(r.beside(idle, begun, before))/records)
+	r.note(size, by, whatProduceClient, micros(client-before.client)/records)
 	if err := profiled(); err != nil {
 		return err
 	}
-	records := float64(acked.Load())
-	r.note(size, by, whatProduce, records/seconds)
-	r.note(size, by, whatProduceCPU, micros(r.used().nodes-before.nodes)/records)
-	r.note(size, by, whatProduceClient, micros(client-before.client)/records)
-	if err := r.fetch(wait, consume, size, by, acked.Load()); err != nil {
+	if err := r.fetch(wait, consume, size, by, acked.Load(), idle); err != nil {
 		return fmt.Errorf("fetch %s: %w", topic, err)
 	}
 	return r.gone(ctx, topic)
@@ -117,7 +117,7 @@ func (r *run) load(ctx context.Context, size int, by through) error {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-func (r *run) fetch(ctx context.Context, consume func() (consumer, error), size int, by through, records int64) error {
+func (r *run) fetch(ctx context.Context, consume func() (consumer, error), size int, by through, records int64, idle float64) error {
 	c, err := consume()
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (r *run) fetch(ctx context.Context, consume func() (consumer, error), size 
 	seconds, client := time.Since(begun).Seconds(), r.used().client
 	r.calm(ctx)
 	r.note(size, by, whatFetch, float64(records)/seconds)
-	r.note(size, by, whatFetchCPU, micros(r.used().nodes-before.nodes)/float64(records))
+	r.note(size, by, whatFetchCPU, micros(r.beside(idle, begun, before))/float64(records))
 	r.note(size, by, whatFetchClient, micros(client-before.client)/float64(records))
 	return profiled()
 }

@@ -18,6 +18,7 @@ const (
 	calmTime     = 10 * time.Second
 	calmShare    = 0.25 // of a core, below which a network is done with a load
 	calmLook     = 200 * time.Millisecond
+	idleLook     = 2 * time.Second
 	stampBytes   = 8 // a record of the run at a fixed rate begins with its time
 	delayBytes   = 100
 	maxSeconds   = 600
