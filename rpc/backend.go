@@ -137,6 +137,7 @@ type Contract interface {
 type Broker interface {
 	Prove(id evidence.ID, from, to int64, withBatches bool) (*evidence.Proven, error)
 	Alarms() []evidence.Alarm
+	Reports() [][]byte
 }
 
 // Backend is what the server answers from. Chain and Pool are required, the others may be nil: their methods then say

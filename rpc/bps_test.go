@@ -204,6 +204,7 @@ func (b provingBroker) Prove(id evidence.ID, from, to int64, _ bool) (*evidence.
 	return b.p, nil
 }
 func (b provingBroker) Alarms() []evidence.Alarm { return nil }
+func (b provingBroker) Reports() [][]byte        { return [][]byte{[]byte("damaged")} }
 
 func TestProofIsTakenByAVerifier(t *testing.T) {
 	id := common.Hash{1}
@@ -232,6 +233,9 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 	require.ErrorContains(t, err, "not offered")
 	api.back.Broker = provingBroker{&evidence.Proven{Seq: 3, Height: 10, Partitions: 1, Head: head, Leaves: []proof.Leaf{leaf}, Batches: raw}}
 
+	reports, err := api.Reports()
+	require.NoError(t, err)
+	require.Empty(t, reports, "what shows nothing is not told")
 	for _, trusted := range []*trustedJSON{nil, {12, c.CanonicalHash(12)}, {4, c.CanonicalHash(4)}} {
 		p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, trusted)
 		require.NoError(t, err)
