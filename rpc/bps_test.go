@@ -245,6 +245,7 @@ func provesBatches(t *testing.T, api *bpsAPI, id common.Hash) {
 	require.True(t, p.Batches, "who holds the node's socket has its disk too")
 }
 func (b provingBroker) Alarms() []evidence.Alarm { return nil }
+func (b provingBroker) Reports() [][]byte        { return [][]byte{[]byte("damaged")} }
 
 func TestProofIsTakenByAVerifier(t *testing.T) {
 	id := common.Hash{1}
@@ -273,6 +274,9 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 	require.ErrorContains(t, err, "not offered")
 	api.back.Broker = provingBroker{&evidence.Proven{Seq: 3, Height: 10, Partitions: 1, Head: head, Leaves: []proof.Leaf{leaf}, Batches: raw}}
 
+	reports, err := api.Reports()
+	require.NoError(t, err)
+	require.Empty(t, reports, "what shows nothing is not told")
 	for _, trusted := range []*trustedJSON{nil, {Number: 12, Hash: c.CanonicalHash(12)}, {Number: 4, Hash: c.CanonicalHash(4)}} {
 		p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, trusted, nil)
 		require.NoError(t, err)

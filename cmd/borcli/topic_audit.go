@@ -21,6 +21,7 @@ func topicProofCommands() []*cobra.Command {
 	var p proveJob
 	var v proofJob
 	return []*cobra.Command{
+		topicReportCommand(),
 		command("audit TOPIC", "Show what was done with a topic, and check that nothing is missing", func(ctx context.Context, a *app, args []string) error {
 			return a.auditTopic(ctx, args[0], j)
 		}, arguments(1, 1),
@@ -50,13 +51,13 @@ func topicProofCommands() []*cobra.Command {
 				f.StringVar(&p.Token, "token", "", "token of an account that may read the topic (borcli topic token): the batches are given for it")
 				f.StringVar(&p.Checkpoint, "checkpoint", "", "height:hash of a block that whoever checks it knows: makes the file short")
 			}), example("borcli topic prove acme.orders 0 1200 --out orders.proof")),
-		command("verify FILE", "Check a file made by topic prove or topic audit, offline", func(_ context.Context, a *app, args []string) error {
+		command("verify FILE", "Check a file made by topic prove, topic audit or topic report, offline", func(_ context.Context, a *app, args []string) error {
 			v.File = args[0]
 			return a.verifyFile(v)
 		}, arguments(1, 1),
 			long("Check a file, from the network's genesis file on. No node is asked. Of topic prove: batches, their places in the log, the\n"+
 				"checkpoint on the chain, and that its block is final. Of topic audit: that no operation is missing before what the\n"+
-				"contract had in a final block."),
+				"contract had in a final block. Of topic report: which broker it shows to have lied."),
 			flags(func(f *pflag.FlagSet) {
 				f.StringVar(&v.Genesis, "genesis", "", "the network's genesis file")
 				f.StringVar(&v.Checkpoint, "checkpoint", "", "height:hash of a block that you know, if the file was made for it")

@@ -95,8 +95,11 @@ func (a *app) verifyFile(j proofJob) error {
 		}
 	}
 	check := a.verifyProof
-	if proof.IsAudit(raw) {
+	switch {
+	case proof.IsAudit(raw):
 		check = a.verifyAudit
+	case proof.IsReport(raw):
+		check = a.verifyReport
 	}
 	if err := check(j, trust, raw); err != nil {
 		return fail(exitVerify, "%s is not valid: %w", j.File, err)
