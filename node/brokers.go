@@ -37,6 +37,8 @@ type brokers struct {
 	server  *kafka.Server
 	submit  *submitter
 
+	ledgerAge time.Duration // the oldest state that clients are judged by
+
 	evidence    *evidence.Evidence
 	auth        pubsub.Auth
 	evidenceDir string
@@ -57,7 +59,7 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	cfg.Store.Dir = filepath.Join(cfg.Dir, cfg.Store.Dir)
 	cfg.Kafka.CertFile, cfg.Kafka.KeyFile, cfg.Kafka.ClientCA = n.cfg.Path(cfg.Kafka.CertFile), n.cfg.Path(cfg.Kafka.KeyFile), n.cfg.Path(cfg.Kafka.ClientCA)
 	log := n.log.Named("topics")
-	b := &brokers{log: log}
+	b := &brokers{log: log, ledgerAge: cfg.LedgerAge}
 	b.mirror = topics.New(topicsSource{n.chain}, log.Named("ledger"))
 	if b.store, err = store.Open(cfg.Store, nil, log.Named("store"), n.reg); err != nil {
 		return err
@@ -93,13 +95,17 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	return nil
 }
 
-// ledgerRead waits until there is a state to judge clients by: a login that is refused before is final to many of them,
+// ledgerRead waits until there is a state to judge clients by, and not one of long ago: a login that is refused before is final to many of them,
 // while a connection that is not taken yet waits.
 func (b *brokers) ledgerRead(ctx context.Context) bool {
-	for {
+	for told := false; ; {
 		changed := b.mirror.Changed()
-		if b.mirror.View() != nil {
+		if b.mirror.View() != nil && b.mirror.StaleFor() <= b.ledgerAge {
 			return true
+		}
+		if b.mirror.View() != nil && !told {
+			told = true
+			b.log.Info("clients are served when the chain has caught up")
 		}
 		select {
 		case <-ctx.Done():

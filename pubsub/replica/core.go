@@ -138,7 +138,7 @@ func (c *core) majority() int { return len(c.lease.Replicas)/2 + 1 }
 
 // setLease takes a lease from final chain state. Older ones are ignored. After an error it is to be called again.
 func (c *core) setLease(l Lease) error {
-	if l.Epoch <= c.lease.Epoch {
+	if l.before(&c.lease) {
 		return nil
 	}
 	c.stepDown()

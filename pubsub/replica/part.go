@@ -46,7 +46,7 @@ func (p *part) take(l Lease) {
 }
 
 func (p *part) takeLocked(l Lease) {
-	if p.gone || l.Epoch <= p.core.lease.Epoch {
+	if p.gone || l.before(&p.core.lease) {
 		return
 	}
 	p.leaseAt, p.pending = time.Now(), nil
