@@ -152,6 +152,9 @@ func (r *run) delay(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
+	if err := warm(ctx, c); err != nil {
+		return fmt.Errorf("topic %s: %w", topic, err)
+	}
 	total := r.o.Rate * r.o.Seconds
 	bounded, cancel := context.WithTimeout(ctx, time.Duration(r.o.Seconds)*time.Second+drainTime)
 	defer cancel()
@@ -173,6 +176,25 @@ func (r *run) delay(ctx context.Context) error {
 	r.note(0, through{}, whatMedian, figures.Quantile(late, 0.5).Seconds()*1000)
 	r.note(0, through{}, whatTail, figures.Quantile(late, 0.99).Seconds()*1000)
 	return r.gone(ctx, topic)
+}
+
+// warm has a client find its brokers and log in, and read what it wrote, before a measurement.
+func warm(ctx context.Context, c *kgo.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	for range warmRecords {
+		if err := c.ProduceSync(ctx, &kgo.Record{Value: make([]byte, delayBytes)}).FirstErr(); err != nil {
+			return err
+		}
+	}
+	for got := 0; got < warmRecords; {
+		f := c.PollFetches(ctx)
+		if err := f.Err0(); err != nil {
+			return err
+		}
+		got += f.NumRecords()
+	}
+	return nil
 }
 
 // logins measures the first answer to new clients, one after another: TLS, login, one request.

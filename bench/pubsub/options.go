@@ -21,6 +21,7 @@ const (
 	idleLook     = 2 * time.Second
 	stampBytes   = 8 // a record of the run at a fixed rate begins with its time
 	delayBytes   = 100
+	warmRecords  = 50 // written and read, one by one, before delay is measured
 	maxSeconds   = 600
 	maxRounds    = 100
 	maxTakeovers = 100
