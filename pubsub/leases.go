@@ -20,6 +20,7 @@ import (
 type leases struct {
 	b     *Broker
 	known map[store.ID]kept
+	wg    sync.WaitGroup // goroutines that tell the groups of deleted topics
 
 	mu   sync.Mutex
 	lost map[store.ID]int32 // to claim, with the epoch of the lease to supersede
@@ -39,6 +40,9 @@ func newLeases(b *Broker) *leases {
 
 // run follows the ledger until ctx ends.
 func (l *leases) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer l.wg.Wait()
+	defer cancel()
 	for {
 		changed := l.b.deps.Ledger.Changed()
 		if v := l.b.deps.Ledger.View(); v != nil {
@@ -142,9 +146,7 @@ func (l *leases) drop(ctx context.Context, v *ledger.View) {
 		gone[k.topic] = struct{}{}
 		l.b.waiters.wake(id)
 	}
-	for name := range gone {
-		l.b.groups.TopicGone(ctx, name)
-	}
+	l.topicsGone(ctx, gone)
 	for _, id := range l.b.deps.Store.List() {
 		if _, ok := l.known[id]; ok || v.TopicByID(id.Topic) != nil || !v.TopicDeleted(id.Topic) {
 			continue
@@ -153,6 +155,19 @@ func (l *leases) drop(ctx context.Context, v *ledger.View) {
 			l.b.deps.Log.Warn("the log of a deleted topic stays on disk", zap.Stringer("partition", id), zap.Error(err))
 		}
 	}
+}
+
+// topicsGone tells the groups of topics that were deleted, behind the back of run: this waits for groups that are being
+// read, which may themselves wait for the next leases.
+func (l *leases) topicsGone(ctx context.Context, names map[string]struct{}) {
+	if len(names) == 0 {
+		return
+	}
+	l.wg.Go(func() {
+		for name := range names {
+			l.b.groups.TopicGone(ctx, name)
+		}
+	})
 }
 
 // Lost is told by the replicas which partitions to claim. It does not block.

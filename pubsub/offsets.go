@@ -150,7 +150,7 @@ func (x *call) deleteBefore(t *ledger.Topic, in *kmsg.DeleteRecordsRequestTopicP
 	if offset < 0 || offset > high {
 		return kerr.OffsetOutOfRange
 	}
-	if err := p.DeleteBefore(offset); err != nil {
+	if err := x.b.deps.Replicas.DeleteBefore(replica.ID(id), offset); err != nil {
 		return err
 	}
 	out.LowWatermark = p.Start()

@@ -140,6 +140,12 @@ type Broker interface {
 	Reports() [][]byte
 }
 
+// Readers judges who may read a topic's records: pubsub.Readers.
+type Readers interface {
+	// MayRead is nil for a token (of package pubsub/token) whose holder may read the topic from that host.
+	MayRead(token, host string, topic [32]byte) error
+}
+
 // Backend is what the server answers from. Chain and Pool are required, the others may be nil: their methods then say
 // that this node does not offer them.
 type Backend struct {
@@ -152,6 +158,7 @@ type Backend struct {
 	Topics    Contract     // the system contracts' views: chain.Chain
 	Trust     *proof.Trust // where proofs of this chain begin
 	Broker    Broker       // of a node that is a broker
+	Readers   Readers      // likewise
 	Version   string       // for web3_clientVersion, e.g. bornode/v1.0.0
 }
 

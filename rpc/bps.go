@@ -15,7 +15,10 @@ import (
 )
 
 // bpsAPI is what the chain and the broker know of topics, as of the last irreversible block.
-type bpsAPI struct{ *service }
+type bpsAPI struct {
+	*service
+	local bool // for the Unix socket and requests with the node's secret
+}
 
 // maxTopicsPage is the largest count of topics in one answer.
 const maxTopicsPage = 64

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/rlp"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/evidence"
@@ -40,10 +42,11 @@ type topicProofJSON struct {
 }
 
 // Proof is a file that proves what a partition holds from an offset on (default: the batch of that offset, at most 65,536
-// records), to be checked offline with the genesis file, or with a trusted block that the asker names. It holds the batches
-// unless withBatches is false or retention took them. A broker of the topic answers it, once a checkpoint that covers the
-// offset is final.
-func (a *bpsAPI) Proof(ctx context.Context, topic string, partition hexutil.Uint64, offset hexutil.Uint64, count *hexutil.Uint64, withBatches *bool, trusted *trustedJSON) (*topicProofJSON, error) {
+// records), to be checked offline with the genesis file, or with a trusted block that the asker names. A broker of the
+// topic answers it, once a checkpoint that covers the offset is final. Digests are for everybody; the batches are in it
+// for one who shows a token of who may read the topic, or asks on the node's own socket, unless withBatches is false or
+// retention took them.
+func (a *bpsAPI) Proof(ctx context.Context, topic string, partition hexutil.Uint64, offset hexutil.Uint64, count *hexutil.Uint64, withBatches *bool, trusted *trustedJSON, token *string) (*topicProofJSON, error) {
 	leave, err := a.enterCall(ctx)
 	if err != nil {
 		return nil, err
@@ -66,7 +69,11 @@ func (a *bpsAPI) Proof(ctx context.Context, topic string, partition hexutil.Uint
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.back.Broker.Prove(evidence.ID{Topic: id, Partition: int32(partition)}, int64(offset), int64(uint64(offset)+n), withBatches == nil || *withBatches) //nolint:gosec // bounded above
+	batches, err := a.mayHaveBatches(ctx, id, withBatches, token)
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.back.Broker.Prove(evidence.ID{Topic: id, Partition: int32(partition)}, int64(offset), int64(uint64(offset)+n), batches) //nolint:gosec // bounded above
 	if errors.Is(err, evidence.ErrNotProved) || errors.Is(err, evidence.ErrUnknown) {
 		return nil, &Error{Code: codeServer, Message: err.Error()}
 	}
@@ -78,6 +85,35 @@ func (a *bpsAPI) Proof(ctx context.Context, topic string, partition hexutil.Uint
 		return nil, err
 	}
 	return a.proofAnswer(ctx, b, p.Seq)
+}
+
+// mayHaveBatches tells whether the asker gets the batches themselves: records are for those who may read the topic, here
+// as with Kafka. One who does not say what he wants gets what he may have.
+func (a *bpsAPI) mayHaveBatches(ctx context.Context, topic common.Hash, wanted *bool, token *string) (bool, error) {
+	switch {
+	case wanted != nil && !*wanted:
+		return false, nil
+	case a.local:
+		return true, nil
+	case token != nil && a.back.Readers != nil:
+		err := a.back.Readers.MayRead(*token, addressOf(ctx), topic)
+		if err != nil {
+			err = &Error{Code: codeServer, Message: err.Error()}
+		}
+		return err == nil, err
+	case wanted != nil:
+		return false, invalidParams("the batches of a topic are given to who may read it: show a token (borcli topic token), ask for the digests alone, or ask on the node's Unix socket")
+	}
+	return false, nil
+}
+
+// addressOf is the caller's address without the port, as rules of access name hosts.
+func addressOf(ctx context.Context) string {
+	remote := gethrpc.PeerInfoFromContext(ctx).RemoteAddr
+	if ap, err := netip.ParseAddrPort(remote); err == nil {
+		return ap.Addr().Unmap().WithZone("").String()
+	}
+	return remote
 }
 
 func (a *bpsAPI) proofAnswer(ctx context.Context, b *proof.Bundle, seq uint64) (*topicProofJSON, error) {

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math/big"
 	"testing"
 
@@ -144,7 +145,7 @@ func (c *topicChain) operate(topics ...common.Hash) {
 func topicAPI(c *topicChain) *bpsAPI {
 	s := &service{cfg: DefaultConfig(), back: Backend{Chain: c, Topics: c, Trust: c.trust}}
 	s.bound()
-	return &bpsAPI{s}
+	return &bpsAPI{service: s}
 }
 
 func TestAuditReadsOnlyItsTopic(t *testing.T) {
@@ -197,11 +198,51 @@ func TestAuditReadsOnlyItsTopic(t *testing.T) {
 // provingBroker has one partition with one batch.
 type provingBroker struct{ p *evidence.Proven }
 
-func (b provingBroker) Prove(id evidence.ID, from, to int64, _ bool) (*evidence.Proven, error) {
+func (b provingBroker) Prove(id evidence.ID, from, to int64, withBatches bool) (*evidence.Proven, error) {
 	if from >= b.p.Head.Next {
 		return nil, evidence.ErrNotProved
 	}
-	return b.p, nil
+	p := *b.p
+	if !withBatches {
+		p.Batches = nil
+	}
+	return &p, nil
+}
+
+// oneReader lets one token read.
+type oneReader struct{}
+
+func (oneReader) MayRead(token, _ string, _ [32]byte) error {
+	if token != "good" {
+		return errors.New("not for this token's holder")
+	}
+	return nil
+}
+
+// provesBatches: records come by proofs to those who may read them by Kafka, and to nobody else.
+func provesBatches(t *testing.T, api *bpsAPI, id common.Hash) {
+	yes, good, bad := true, "good", "bad"
+	ask := func(batches *bool, token *string) (*topicProofJSON, error) {
+		return api.Proof(context.Background(), id.Hex(), 0, 1, nil, batches, nil, token)
+	}
+	for _, token := range []*string{nil, &good} { // this node judges no tokens
+		_, err := ask(&yes, token)
+		require.ErrorContains(t, err, "may read")
+		p, err := ask(nil, token)
+		require.NoError(t, err)
+		require.False(t, p.Batches)
+	}
+	api.back.Readers = oneReader{}
+	p, err := ask(&yes, &good)
+	require.NoError(t, err)
+	require.True(t, p.Batches)
+	_, err = ask(nil, &bad)
+	require.ErrorContains(t, err, "not for")
+	_, err = ask(&yes, nil)
+	require.ErrorContains(t, err, "may read")
+	p, err = (&bpsAPI{api.service, true}).Proof(context.Background(), id.Hex(), 0, 1, nil, nil, nil, nil)
+	require.NoError(t, err)
+	require.True(t, p.Batches, "who holds the node's socket has its disk too")
 }
 func (b provingBroker) Alarms() []evidence.Alarm { return nil }
 func (b provingBroker) Reports() [][]byte        { return [][]byte{[]byte("damaged")} }
@@ -229,7 +270,7 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 		c.add(nil, nil)
 	}
 	api := topicAPI(c)
-	_, err = api.Proof(context.Background(), id.Hex(), 0, 0, nil, nil, nil)
+	_, err = api.Proof(context.Background(), id.Hex(), 0, 0, nil, nil, nil, nil)
 	require.ErrorContains(t, err, "not offered")
 	api.back.Broker = provingBroker{&evidence.Proven{Seq: 3, Height: 10, Partitions: 1, Head: head, Leaves: []proof.Leaf{leaf}, Batches: raw}}
 
@@ -237,7 +278,7 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, reports, "what shows nothing is not told")
 	for _, trusted := range []*trustedJSON{nil, {12, c.CanonicalHash(12)}, {4, c.CanonicalHash(4)}} {
-		p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, trusted)
+		p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, trusted, nil)
 		require.NoError(t, err)
 		b, err := proof.DecodeBundle(p.Proof)
 		require.NoError(t, err)
@@ -251,11 +292,12 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 		require.Equal(t, [2]int64{0, 2}, [2]int64{v.From, v.To})
 		require.EqualValues(t, 3, v.Checkpoint.Seq)
 	}
-	_, err = api.Proof(context.Background(), id.Hex(), 0, 2, nil, nil, nil)
+	provesBatches(t, api, id)
+	_, err = api.Proof(context.Background(), id.Hex(), 0, 2, nil, nil, nil, nil)
 	require.ErrorContains(t, err, "not covered by a checkpoint")
-	_, err = api.Proof(context.Background(), id.Hex(), 0, 0, nil, nil, &trustedJSON{4, common.Hash{1}})
+	_, err = api.Proof(context.Background(), id.Hex(), 0, 0, nil, nil, &trustedJSON{4, common.Hash{1}}, nil)
 	require.ErrorContains(t, err, "not a final block")
-	_, err = api.Proof(context.Background(), "nodot", 0, 0, nil, nil, nil)
+	_, err = api.Proof(context.Background(), "nodot", 0, 0, nil, nil, nil, nil)
 	require.Error(t, err)
 
 	e, err := api.Epochs(context.Background(), nil, nil)

@@ -21,6 +21,7 @@ type proveJob struct {
 	Out         string
 	DigestsOnly bool
 	Checkpoint  string
+	Token       string
 }
 
 // provenFile is what topic prove wrote.
@@ -70,7 +71,13 @@ func (a *app) proveTopic(ctx context.Context, args []string, j proveJob) error {
 		Batches   bool           `json:"batches"`
 		Proof     hexutil.Bytes  `json:"proof"`
 	}
-	if err := a.ask(ctx, &got, "bps_proof", id.Hex(), hexutil.Uint64(partition), hexutil.Uint64(offset), hexutil.Uint64(j.Records), !j.DigestsOnly, trusted); err != nil {
+	var batches, shown any // null: the batches if the node gives them to this asker
+	if j.DigestsOnly {
+		batches = false
+	} else if j.Token != "" {
+		batches, shown = true, j.Token
+	}
+	if err := a.ask(ctx, &got, "bps_proof", id.Hex(), hexutil.Uint64(partition), hexutil.Uint64(offset), hexutil.Uint64(j.Records), batches, trusted, shown); err != nil {
 		return err
 	}
 	if err := writeNew(j.Out, got.Proof); err != nil {
@@ -80,7 +87,11 @@ func (a *app) proveTopic(ctx context.Context, args []string, j proveJob) error {
 	return a.show(f, func(w io.Writer) {
 		fmt.Fprintf(w, "%s proves offsets %d to %d of partition %d by checkpoint %d in block %d (%d bytes); check it with borcli topic verify\n",
 			f.File, f.From, f.To-1, f.Partition, f.Seq, f.Number, f.Bytes)
-		if !f.Batches && !j.DigestsOnly {
+		switch {
+		case f.Batches || j.DigestsOnly:
+		case j.Token == "":
+			fmt.Fprintln(w, "the batches are not in it, only their digests: they are given for a token of who may read the topic (--token), or on the node's Unix socket, as long as the broker keeps them")
+		default:
 			fmt.Fprintln(w, "the batches are not in it: the broker keeps them no more; their digests are proved")
 		}
 	})

@@ -155,7 +155,10 @@ func TestTopicProofFiles(t *testing.T) {
 	id := common.Hash(c.bundle.Head.Topic).Hex()
 	out := filepath.Join(t.TempDir(), "x.proof")
 	run(t, "topic", "prove", id, "0", "1", "--records", "2", "--out", out, "--node", s.url).succeeds(t)
-	require.Equal(t, `"0x2"`, string(asked[3]))
+	require.Equal(t, []string{`"0x2"`, "null", "null", "null"}, texts(asked[3:]), "without a token the node decides")
+	shown := filepath.Join(t.TempDir(), "y.proof")
+	run(t, "topic", "prove", id, "0", "1", "--token", "bps1.x", "--out", shown, "--node", s.url).succeeds(t)
+	require.Equal(t, []string{"true", "null", `"bps1.x"`}, texts(asked[4:]))
 	run(t, "topic", "prove", id, "0", "1", "--out", out, "--node", s.url).fails(t, exitUsage, "exists")
 	run(t, "topic", "prove", id, "x", "1", "--out", out, "--node", s.url).fails(t, exitUsage, "PARTITION")
 
@@ -244,4 +247,11 @@ func TestAuditIsCheckedHere(t *testing.T) {
 	bare.Topic = id
 	batches[1]["entries"] = batches[0]["entries"]
 	run(t, audit...).fails(t, exitVerify, "operation 1: an operation is missing or was changed")
+}
+
+func texts(list []json.RawMessage) (out []string) {
+	for _, x := range list {
+		out = append(out, string(x))
+	}
+	return out
 }

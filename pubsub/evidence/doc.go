@@ -24,9 +24,11 @@
 // Equal operations of one principal within a window become one entry. Closed windows go to a queue on disk, from there in
 // commits of at most 512 to the contract: one commit at a time, numbered, its bytes kept until it is final, so that it
 // counts once across crashes. What is lost by a crash of the process: the operations of the window that was open, at most
-// Config.Window; nothing of what is in the queue. Operated never blocks and never loses: under pressure it folds an
-// account's allowed operations over all partitions and hosts; at the very limit Ready holds requests back.
+// Config.Window; nothing of what is in the queue. While the final state here counts fewer commits than were final before,
+// none is made: the chain is catching up, and a number that is used would be taken for the commit that used it. Operated
+// never blocks and never loses: under pressure it folds an account's allowed operations over all partitions and hosts; at
+// the very limit Ready holds requests back.
 //
-// The Evidence owns its database; its goroutines end with Run. It does not decide who may do what, sends no transaction by
-// itself and trusts no broker's answer that it can check.
+// The Evidence owns its database, which is of one chain and waits where the disk is full; its goroutines end with Run. It
+// does not decide who may do what, sends no transaction by itself and trusts no broker's answer that it can check.
 package evidence

@@ -179,6 +179,9 @@ func (e *Evidence) askHeads(ctx context.Context, leader string, account common.A
 
 // Answer answers a question of another broker: one of AskHeads, AskLeaves, AskCheckpoint.
 func (e *Evidence) Answer(_ context.Context, kind uint8, q []byte) ([]byte, error) {
+	if e.off() { // its trees stand still: nobody may take them for the log
+		return nil, ErrOff
+	}
 	switch kind {
 	case AskHeads:
 		return e.answerHeads(q)

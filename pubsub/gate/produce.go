@@ -39,6 +39,9 @@ func (s *session) produce(h head, frame []byte) (*exchange, []byte, error) {
 	}
 	topics, refused, changed := s.outgoing(req)
 	out := frame
+	if req.Acks != 0 && s.wantsReceipts() {
+		out, changed = askReceipts(frame, req, changed)
+	}
 	switch {
 	case len(req.Topics) == 0 && len(refused) > 0: // nothing is left to send
 		out = nil
@@ -145,9 +148,11 @@ func refuse(topic string, partition int32, err error) refusal {
 	return r
 }
 
+func (s *session) wantsReceipts() bool { return s.e.cfg.Receipts != nil && s.e.cfg.Mode != Off }
+
 // keep holds what was sent until its receipt is there; then up may not use those buffers any more.
 func (s *session) keep(req *kmsg.ProduceRequest, topics map[string]Topic, changed bool) map[string]map[int32]sent {
-	if s.e.cfg.Receipts == nil || s.e.cfg.Mode == Off {
+	if !s.wantsReceipts() {
 		return nil
 	}
 	kept := map[string]map[int32]sent{}

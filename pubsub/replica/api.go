@@ -120,4 +120,6 @@ type Pending interface {
 	// Wait gives the batch's base offset and append time (ms) once it is as safe as was asked. An error says that this
 	// is not known; the batch may still be in the log.
 	Wait(ctx context.Context) (base int64, appendTime int64, err error)
+	// Duplicate says that the producer had sent the batch before: it is where it was then, and these bytes have no place.
+	Duplicate() bool
 }

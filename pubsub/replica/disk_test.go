@@ -150,6 +150,11 @@ func exchange(nodes ...*node) {
 			}
 		}
 	}
+	pass(nodes...)
+}
+
+// pass passes messages on until nobody has any.
+func pass(nodes ...*node) {
 	for again := true; again; {
 		again = false
 		for _, a := range nodes {
