@@ -41,6 +41,7 @@ type brokers struct {
 	ledgerAge time.Duration // the oldest state that clients are judged by
 
 	evidence    *evidence.Evidence
+	auth        pubsub.Auth
 	evidenceDir string
 	ran         atomic.Bool
 }
@@ -92,8 +93,8 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	}); err != nil {
 		return err
 	}
-	auth := pubsub.Auth{ChainID: n.gen.Parameters().ChainID, Ledger: b.mirror, Now: time.Now}
-	if b.server, err = kafka.New(cfg.Kafka, b.broker, auth, log.Named("kafka"), n.reg); err != nil {
+	b.auth = pubsub.Auth{ChainID: n.gen.Parameters().ChainID, Ledger: b.mirror, Now: time.Now}
+	if b.server, err = kafka.New(cfg.Kafka, b.broker, b.auth, log.Named("kafka"), n.reg); err != nil {
 		return err
 	}
 	n.onClose(func() error { b.server.Close(); return nil })

@@ -43,7 +43,7 @@ func (l evidenceLog) Batches(id evidence.ID, from, upTo int64, f func(h batch.He
 	if p == nil {
 		return evidence.ErrUnknown
 	}
-	return p.Batches(from, upTo, f)
+	return p.Scan(from, upTo, f)
 }
 
 func (l evidenceLog) Bounds(id evidence.ID) (start, committed int64, ok bool) {

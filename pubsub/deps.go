@@ -34,6 +34,7 @@ type Replicas interface {
 	HighWatermark(id replica.ID) int64
 	InSync(id replica.ID) []string
 	CutOff(id replica.ID) bool
+	Reach(peer string) (linked bool, quiet time.Duration)
 	// DeleteBefore deletes records here and at the other replicas.
 	DeleteBefore(id replica.ID, offset int64) error
 }
@@ -43,7 +44,7 @@ type Submitter interface {
 	Submit(ctx context.Context, kind string, data []byte) error
 }
 
-// Evidence keeps what proves the log later. All methods but Ready, and Receipt for a moment, are quick.
+// Evidence keeps what proves the log later. All methods but Ready and Spare, and Receipt for a moment, are quick.
 type Evidence interface {
 	// Sign begins a receipt, the broker's signature over a batch that has its place.
 	Sign(p proof.Placed) evidence.Signing
@@ -53,6 +54,8 @@ type Evidence interface {
 	Committed(id evidence.ID)
 	// Ready waits while so many operations wait for the chain that clients must slow down.
 	Ready(ctx context.Context) error
+	// Spare is Ready with a lower limit for principals whom the ledger does not know: they must not stop those it knows.
+	Spare(ctx context.Context, stranger func() bool) error
 	// Offset queues a group's committed offset for the ledger; false: too many wait.
 	Offset(o evidence.Offset, offset int64) bool
 	// Operated is told of every operation on a topic; the zero topic stands for names that no topic has.

@@ -119,6 +119,7 @@ func (b *Broker) groupCheck(c group.Client, op, resource uint8, name string) *ke
 		return nil
 	}
 	if !allowed {
+		x.rest()
 		x.operated(nil, op, kerr.GroupAuthorizationFailed.Code, reason, -1, -1, -1)
 		return kerr.GroupAuthorizationFailed
 	}

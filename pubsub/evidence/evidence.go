@@ -120,7 +120,16 @@ func (e *Evidence) Operated(topic [32]byte, op proof.Operation) {
 
 // Ready returns at once unless the operations recorded have reached the limit; then it waits until the chain took some.
 // Brokers call it before an operation: this is where clients are slowed down.
-func (e *Evidence) Ready(ctx context.Context) error { return e.ops.ready(ctx) }
+func (e *Evidence) Ready(ctx context.Context) error { return e.ops.ready(ctx, maxHeld) }
+
+// Spare is Ready at a lower limit for principals whom the ledger does not know: they cost nothing to make, and their
+// refusals, which never fold into each other, must not use up the room of the others. stranger is asked beyond that limit.
+func (e *Evidence) Spare(ctx context.Context, stranger func() bool) error {
+	if e.ops.beyond(maxHeldStrangers) && stranger() {
+		return e.ops.ready(ctx, maxHeldStrangers)
+	}
+	return nil
+}
 
 // Offset queues a group's committed offset for the ledger; a later one of the same partition replaces it. It reports false
 // where too many wait.
@@ -158,6 +167,7 @@ func (e *Evidence) Sign(p proof.Placed) Signing {
 	if e.cfg.Receipt == 0 || e.off() {
 		return func(context.Context) []byte { return nil }
 	}
+	e.trees.hint(ID{p.Topic, p.Partition}, p.Leaf)
 	done := e.signer.begin(p)
 	return func(ctx context.Context) []byte {
 		ctx, cancel := context.WithTimeout(ctx, receiptWait)

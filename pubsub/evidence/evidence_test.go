@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"os"
 	"testing"
 	"time"
@@ -248,6 +249,30 @@ func TestACommitCountsOnceAcrossCrashes(t *testing.T) {
 	}
 }
 
+// Accounts that cost nothing to make cannot use up the room of those that the ledger knows.
+func TestStrangersWaitBeforeOthers(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.open(t, c, quick)
+	asked := false
+	stranger := func() bool { asked = true; return true }
+	for i := range maxHeldStrangers - 1 {
+		o := op(1, 29, 0, -1, -1)
+		o.Operator = common.BigToAddress(big.NewInt(int64(i)))
+		n.e.Operated(topicA, o)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.NoError(t, n.e.Spare(ctx, stranger))
+	require.False(t, asked, "while there is room nobody asks who it is")
+	n.e.Operated(topicA, op(2, 29, 0, -1, -1))
+	require.ErrorIs(t, n.e.Spare(ctx, stranger), context.Canceled)
+	require.NoError(t, n.e.Spare(ctx, func() bool { return false }))
+	require.NoError(t, n.e.Ready(ctx))
+	require.NoError(t, n.e.db.Close())
+	n.e = nil
+}
+
 func TestARefusedCommitKeepsItsOperations(t *testing.T) {
 	c, ns := three(t)
 	n := ns[0]
@@ -397,6 +422,42 @@ func TestReceiptsBeginWithTheAppend(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, n.account, who)
 	}
+}
+
+// A batch that was hashed for its receipt is not hashed again, but only if base and epoch are those of the log.
+func TestLeavesOfReceiptsServeTheTree(t *testing.T) {
+	h, _, err := batch.Parse(makeBatch(9, 4, 3, "x"))
+	require.NoError(t, err)
+	raw := makeBatch(9, 4, 3, "x")
+	own := proof.LeafOf(&h, batch.Covered(raw))
+	known := own
+	known.Digest[0]++ // to tell it from one made anew
+	other := known
+	other.Epoch--
+	require.Equal(t, known, leafOf(&h, raw, []proof.Leaf{other, known}))
+	require.Equal(t, own, leafOf(&h, raw, []proof.Leaf{other}))
+
+	c, ns := three(t)
+	n := ns[0]
+	n.start(t, c, quick)
+	p0 := ID{topicA, 0}
+	produce(p0, 1, n) // opens the tree
+	eventually(t, "the tree is there", func() bool { h, err := n.e.Head(p0); return err == nil && h.Leaves == 1 })
+	raw = makeBatch(3, 1, 3, "hashed before")
+	h, _, err = batch.Parse(raw)
+	require.NoError(t, err)
+	want := proof.LeafOf(&h, batch.Covered(raw))
+	n.e.Sign(proof.Placed{Topic: topicA, Leaf: want})
+	tree, err := n.e.trees.get(p0)
+	require.NoError(t, err)
+	require.Equal(t, []proof.Leaf{want}, tree.takeHints())
+	n.log.add(p0, raw)
+	n.e.Committed(p0)
+	eventually(t, "the tree has it", func() bool { h, err := n.e.Head(p0); return err == nil && h.Leaves == 2 })
+	require.Empty(t, tree.takeHints(), "what is in the tree is forgotten")
+	l, err := n.e.trees.leaf(p0, 1)
+	require.NoError(t, err)
+	require.Equal(t, want, l)
 }
 
 // With evidence off nothing is made, nobody is told of trees that stand still, and the setting is no accident.

@@ -84,11 +84,18 @@ func (r *recorder) add(topic [32]byte, op proof.Operation) {
 	}
 }
 
-// ready waits while there is no room for more.
-func (r *recorder) ready(ctx context.Context) error {
+// beyond tells whether as many entries are held.
+func (r *recorder) beyond(limit uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held() >= limit
+}
+
+// ready waits while as many entries are held.
+func (r *recorder) ready(ctx context.Context, limit uint64) error {
 	for {
 		r.mu.Lock()
-		held, room := r.held() >= maxHeld, r.room
+		held, room := r.held() >= limit, r.room
 		r.mu.Unlock()
 		if !held {
 			return nil

@@ -463,6 +463,16 @@ func (m *Manager) CutOff(id ID) bool {
 	return p != nil && p.quiet() > m.cfg.Lost
 }
 
+// Reach tells whether there is a link with another broker, and for how long nothing came from it. Brokers that share no
+// partition with this one have nothing to say.
+func (m *Manager) Reach(peer string) (linked bool, quiet time.Duration) {
+	q := m.peer(peer)
+	if q == nil {
+		return false, time.Since(m.began)
+	}
+	return q.up(), time.Since(q.heardAt())
+}
+
 // Leader tells the epoch in which this broker leads the partition, and whether it takes appends already; -1: it does not
 // lead it.
 func (m *Manager) Leader(id ID) (epoch int32, ready bool) {

@@ -236,8 +236,8 @@ func (q *peer) write(ctx context.Context, l transport.Link) {
 
 // gather makes one message of what parts have to say; empty: nothing.
 func (q *peer) gather() []byte {
-	var b []byte
-	for n := 0; n < maxItems && len(b) < gatherBytes; {
+	var items []item
+	for size := 1; len(items) < maxItems && size < gatherBytes; {
 		p := q.pop()
 		if p == nil {
 			break
@@ -250,11 +250,19 @@ func (q *peer) gather() []byte {
 		if it.Kind == 0 {
 			continue
 		}
-		if b == nil {
-			b = append(make([]byte, 0, 1+itemHead+64+len(it.Data)), wireVersion)
-		}
-		b = appendItem(b, &it)
-		n++
+		items = append(items, it)
+		size += it.room()
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	size := 1
+	for i := range items {
+		size += items[i].room()
+	}
+	b := append(make([]byte, 0, size), wireVersion)
+	for i := range items {
+		b = appendItem(b, &items[i])
 	}
 	return b
 }
