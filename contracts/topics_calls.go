@@ -163,6 +163,15 @@ func SetReplicasCall(topic common.Hash, partition, epoch uint32, replicas []comm
 	return bpsTopics().PackSetReplicas(topic, partition, epoch, replicas)
 }
 
+// WantReplicasCall says which brokers are to keep a partition, none: any. The topic's or the tenant's owner sends it; its
+// leader carries it out by and by.
+func WantReplicasCall(topic common.Hash, partition uint32, replicas []common.Address) ([]byte, error) {
+	if len(replicas) > MaxReplicas {
+		return nil, fmt.Errorf("a partition has 1 to %d replicas, not %d", MaxReplicas, len(replicas))
+	}
+	return bpsTopics().PackWantReplicas(topic, partition, replicas), nil
+}
+
 // RelayCall is how a broker makes an administrative call for the account that signed the token.
 func RelayCall(t Token, signature, data []byte) []byte {
 	return bpsTopics().PackRelay(t, signature, data)

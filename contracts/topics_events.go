@@ -19,6 +19,7 @@ type (
 	TopicDeleted     = TopicsTopicDeleted
 	LeaseChanged     = TopicsLeaseChanged    // another leader, the same replicas
 	ReplicasChanged  = TopicsReplicasChanged // new, too
+	ReplicasWanted   = TopicsReplicasWanted  // empty: any
 	Granted          = TopicsGranted
 	Revoked          = TopicsRevoked
 	SealKeySet       = TopicsSealKeySet
@@ -41,6 +42,7 @@ var (
 	EventTopicDeleted     = eventID("TopicDeleted(bytes32,string)")
 	EventLeaseChanged     = eventID("LeaseChanged(bytes32,uint32,address,uint32)")
 	EventReplicasChanged  = eventID("ReplicasChanged(bytes32,uint32,address,uint32,address[])")
+	EventReplicasWanted   = eventID("ReplicasWanted(bytes32,uint32,address[])")
 	EventGranted          = eventID("Granted(bytes32,(uint8,uint8,string,string,string,uint8,uint8))")
 	EventRevoked          = eventID("Revoked(bytes32,(uint8,uint8,string,string,string,uint8,uint8))")
 	EventSealKeySet       = eventID("SealKeySet(address,bytes)")
@@ -98,6 +100,9 @@ func decoders() map[common.Hash]func(*types.Log) (any, error) {
 		}),
 		EventReplicasChanged: decodeAs(t.UnpackReplicasChangedEvent, func(e *ReplicasChanged) bool {
 			return e.Partition < MaxPartitions && e.Epoch > 0 && e.Epoch <= maxEpoch && len(e.Replicas) > 0 && len(e.Replicas) <= MaxReplicas
+		}),
+		EventReplicasWanted: decodeAs(t.UnpackReplicasWantedEvent, func(e *ReplicasWanted) bool {
+			return e.Partition < MaxPartitions && len(e.Replicas) <= MaxReplicas
 		}),
 		EventGranted:          decodeAs(t.UnpackGrantedEvent, func(e *Granted) bool { return acl(e.Entry) }),
 		EventRevoked:          decodeAs(t.UnpackRevokedEvent, func(e *Revoked) bool { return acl(e.Entry) }),

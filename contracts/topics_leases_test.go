@@ -127,7 +127,7 @@ func TestClaim(t *testing.T) {
 		require.Equal(t, b.account, e.Leader)
 		require.EqualValues(t, 2, e.Epoch)
 		l := w.topic(id).Leases[e.Partition]
-		require.Equal(t, Lease{b.account, 2, leases[e.Partition].Replicas}, l)
+		require.Equal(t, Lease{b.account, 2, leases[e.Partition].Replicas, none}, l)
 	}
 	w.must(b, data, nil)
 	require.Empty(t, w.events(), "a claim counts once")
@@ -150,7 +150,7 @@ func TestClaimsRace(t *testing.T) {
 	w.must(w.broker(replicas[1]), claim, err)
 	w.must(w.broker(replicas[2]), claim, nil)
 	require.Empty(t, w.events())
-	require.Equal(t, Lease{replicas[1], 2, replicas}, w.topic(id).Leases[0])
+	require.Equal(t, Lease{replicas[1], 2, replicas, none}, w.topic(id).Leases[0])
 }
 
 func TestHandOver(t *testing.T) {
@@ -187,11 +187,56 @@ func TestHandOver(t *testing.T) {
 	require.Empty(t, w.events(), "a retired broker gets no lease")
 	pass(leader, 1, third.account)
 	require.Equal(t, []any{third.account, uint32(2)}, []any{eventsOf[LeaseChanged](w)[0].Leader, eventsOf[LeaseChanged](w)[0].Epoch})
-	require.Equal(t, Lease{third.account, 2, l.Replicas}, w.topic(id).Leases[0])
+	require.Equal(t, Lease{third.account, 2, l.Replicas, none}, w.topic(id).Leases[0])
 	// Who retired may still give away what he leads.
 	w.must(third, RetireBrokerCall(), nil)
 	pass(third, 2, leader.account)
-	require.Equal(t, Lease{leader.account, 3, l.Replicas}, w.topic(id).Leases[0])
+	require.Equal(t, Lease{leader.account, 3, l.Replicas, none}, w.topic(id).Leases[0])
+}
+
+// none is wanted of a partition whose owner did not say.
+var none = []common.Address{}
+
+func TestWantReplicas(t *testing.T) {
+	w := newTopicWorld(t, 9)
+	id := w.create(w.owner, "acme.t", 2, 2)
+	require.EqualValues(t, 2, w.topic(id).Replicas)
+	before := w.topic(id).Leases
+	var all []common.Address
+	for _, b := range w.brokers {
+		all = append(all, b.account)
+	}
+	want := func(partition uint32, list ...common.Address) []byte {
+		return bpsTopics().PackWantReplicas(id, partition, list)
+	}
+	w.no("only the topic's or the tenant's owner", w.writer, want(1, all[:3]...), nil)
+	w.no("only the topic's or the tenant's owner", w.broker(before[1].Leader), want(1, all[:3]...), nil)
+	w.no("no such partition", w.owner, want(2, all[0]), nil)
+	w.no("no such topic", w.owner, bpsTopics().PackWantReplicas(TopicID("no", 1), 0, all[:1]), nil)
+	w.no("1 to 7 replicas", w.owner, want(1, all[:8]...), nil)
+	w.no("a replica is no broker", w.owner, want(1, all[0], w.owner.account), nil)
+	w.no("named twice", w.owner, want(1, all[0], all[1], all[0]), nil)
+	_, err := WantReplicasCall(id, 0, all[:8])
+	require.Error(t, err)
+
+	data, err := WantReplicasCall(id, 1, all[:7])
+	w.must(w.owner, data, err)
+	e := eventsOf[ReplicasWanted](w)[0]
+	require.Equal(t, []any{common.Hash(id), uint32(1), all[:7]}, []any{common.Hash(e.Topic), e.Partition, e.Replicas})
+	now := w.topic(id).Leases
+	require.Equal(t, before[0], now[0], "the other partition")
+	require.Equal(t, Lease{before[1].Leader, before[1].Epoch, before[1].Replicas, all[:7]}, now[1], "a wish changes no lease")
+
+	// It stands while leaders and replicas change, until there is another, or none.
+	w.must(w.broker(now[1].Replicas[1]), bpsTopics().PackClaim([]Claim{{id, 1, 1}}), nil)
+	w.must(w.broker(now[1].Replicas[1]), SetReplicasCall(id, 1, 2, now[1].Replicas[1:]), nil)
+	require.Equal(t, Lease{now[1].Replicas[1], 3, now[1].Replicas[1:], all[:7]}, w.topic(id).Leases[1])
+	w.must(w.owner, want(1, all[8]), nil)
+	require.Equal(t, all[8:], w.topic(id).Leases[1].Wanted)
+	w.must(w.owner, want(1), nil)
+	require.Empty(t, w.topic(id).Leases[1].Wanted)
+	w.must(w.owner, DeleteTopicCall(id), nil)
+	w.no("no such topic", w.owner, want(1, all[0]), nil)
 }
 
 func TestSetReplicas(t *testing.T) {
@@ -236,7 +281,7 @@ func TestSetReplicas(t *testing.T) {
 		epoch++
 		e := eventsOf[ReplicasChanged](w)[0]
 		require.Equal(t, []any{leader.account, epoch, list}, []any{e.Leader, e.Epoch, e.Replicas})
-		require.Equal(t, Lease{leader.account, epoch, list}, w.topic(id).Leases[0])
+		require.Equal(t, Lease{leader.account, epoch, list, none}, w.topic(id).Leases[0])
 	}
 	w.no("1 to 7 replicas", leader, set(epoch, append(list, others[5])...), nil)
 	// A retired replica stays until it is taken away.
@@ -246,7 +291,7 @@ func TestSetReplicas(t *testing.T) {
 		list = list[:n:n]
 		w.must(leader, set(epoch, list...), nil)
 		epoch++
-		require.Equal(t, Lease{leader.account, epoch, list}, w.topic(id).Leases[0])
+		require.Equal(t, Lease{leader.account, epoch, list, none}, w.topic(id).Leases[0])
 	}
 	w.no("1 to 7 replicas", leader, set(epoch), nil)
 	require.Equal(t, []common.Address{l.Leader}, w.topic(id).Leases[0].Replicas)

@@ -25,7 +25,7 @@ func (m *model) apply(t *testing.T, e any, height uint64) {
 		require.NotContains(t, m.topics, common.Hash(e.Topic))
 		m.topics[e.Topic] = &TopicInfo{
 			ID: e.Topic, Name: e.Name, Owner: e.Owner, Auditor: e.Auditor, Encrypted: e.Encrypted, Created: height, PseudonymEpoch: 1,
-			Config: e.Config, Leases: make([]Lease, e.Partitions),
+			Config: e.Config, Leases: slices.Repeat([]Lease{{Wanted: []common.Address{}}}, int(e.Partitions)),
 		}
 	case *TopicChanged:
 		x := m.topics[e.Topic]
@@ -42,10 +42,18 @@ func (m *model) apply(t *testing.T, e any, height uint64) {
 	case *ReplicasChanged:
 		x := m.topics[e.Topic]
 		if int(e.Partition) == len(x.Leases) {
-			x.Leases = append(x.Leases, Lease{})
+			x.Leases = append(x.Leases, Lease{Wanted: []common.Address{}})
 		}
 		require.Equal(t, x.Leases[e.Partition].Epoch+1, e.Epoch)
-		x.Leases[e.Partition] = Lease{e.Leader, e.Epoch, e.Replicas}
+		if e.Partition == 0 && e.Epoch == FirstEpoch {
+			x.Replicas = uint8(len(e.Replicas))
+		}
+		x.Leases[e.Partition] = Lease{e.Leader, e.Epoch, e.Replicas, x.Leases[e.Partition].Wanted}
+	case *ReplicasWanted:
+		m.topics[e.Topic].Leases[e.Partition].Wanted = slices.Clip(e.Replicas)
+		if len(e.Replicas) == 0 {
+			m.topics[e.Topic].Leases[e.Partition].Wanted = []common.Address{}
+		}
 	case *BrokerSet:
 		m.brokers[e.Account] = e.Live
 	}
@@ -104,7 +112,7 @@ func (m *model) randomCall(r *rand.Rand, w *topicWorld) (operator, []byte) {
 	}
 	p := r.IntN(len(x.Leases))
 	l := x.Leases[p]
-	switch r.IntN(12) {
+	switch r.IntN(13) {
 	case 0:
 		return owner, AddPartitionsCall(id, uint32(len(x.Leases)+r.IntN(3)))
 	case 1:
@@ -130,6 +138,9 @@ func (m *model) randomCall(r *rand.Rand, w *topicWorld) (operator, []byte) {
 			list = append(list, broker.account)
 		}
 		return w.broker(l.Leader), SetReplicasCall(id, uint32(p), l.Epoch, list)
+	case 9:
+		list := append([]common.Address{broker.account}, l.Replicas...)
+		return owner, bpsTopics().PackWantReplicas(id, uint32(p), list[r.IntN(len(list)):])
 	}
 	var claims []Claim
 	for q := range x.Leases {

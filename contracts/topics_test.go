@@ -37,7 +37,7 @@ func TestTopicLife(t *testing.T) {
 	require.Equal(t, uint32(1), info.PseudonymEpoch)
 	for p, l := range info.Leases {
 		require.EqualValues(t, p, placed[p].Partition)
-		require.Equal(t, l, Lease{placed[p].Leader, placed[p].Epoch, placed[p].Replicas})
+		require.Equal(t, l, Lease{placed[p].Leader, placed[p].Epoch, placed[p].Replicas, none})
 	}
 	w.no("there is a topic of this name", w.owner, data, nil)
 	require.Equal(t, uint32(1), w.tenantInfo("acme").TopicsUsed)

@@ -19,7 +19,7 @@ type Broker struct {
 	Live    bool
 }
 
-// Lease says who leads a partition and who keeps its log, in which epoch.
+// Lease says who leads a partition and who keeps its log, in which epoch, and who is to keep it by the owner's wish.
 type Lease = LeasesLease
 
 // TopicInfo is what Topics knows of a topic. A zero Created means that there never was one of this id.
@@ -34,6 +34,7 @@ type TopicInfo struct {
 	KeyEpoch       uint32
 	PseudonymEpoch uint32
 	Config         []byte  // see DecodeTopicConfig
+	Replicas       uint8   // of a partition, unless its owner wants others
 	Leases         []Lease // by partition
 }
 
@@ -153,15 +154,21 @@ func DecodeTopicPage(ret []byte) ([]TopicInfo, uint64, error) {
 
 func newTopicInfo(x TopicAdminInfo) (TopicInfo, error) {
 	t := TopicInfo{
-		x.Id, x.Name, x.Owner, x.Auditor, x.Encrypted, x.Deleted, x.Created, x.KeyEpoch, x.PseudonymEpoch, x.Config, x.Leases,
+		x.Id, x.Name, x.Owner, x.Auditor, x.Encrypted, x.Deleted, x.Created, x.KeyEpoch, x.PseudonymEpoch, x.Config, x.Replicas, x.Leases,
 	}
 	if len(t.Name) > MaxTopicName || len(t.Config) > MaxTopicConfig || len(t.Leases) > MaxPartitions {
 		return t, fmt.Errorf("%w: topic %s with a name of %d bytes, a configuration of %d and %d partitions",
 			ErrReturn, t.ID, len(t.Name), len(t.Config), len(t.Leases))
 	}
+	if t.Created != 0 && (t.Replicas == 0 || t.Replicas > MaxReplicas) {
+		return t, fmt.Errorf("%w: topic %s with %d replicas", ErrReturn, t.ID, t.Replicas)
+	}
 	for p, l := range t.Leases {
 		if len(l.Replicas) == 0 || len(l.Replicas) > MaxReplicas || l.Epoch == 0 || l.Epoch > maxEpoch {
 			return t, fmt.Errorf("%w: partition %d of topic %s with %d replicas in epoch %d", ErrReturn, p, t.ID, len(l.Replicas), l.Epoch)
+		}
+		if len(l.Wanted) > MaxReplicas {
+			return t, fmt.Errorf("%w: partition %d of topic %s with %d wanted replicas", ErrReturn, p, t.ID, len(l.Wanted))
 		}
 	}
 	return t, nil

@@ -36,7 +36,14 @@ func (q *newTopicFlags) add(f *pflag.FlagSet) {
 func topicAdminCommands() []*cobra.Command {
 	var q newTopicFlags
 	var remove []string
+	var moves replicaFlags
 	return []*cobra.Command{
+		command("replicas TOPIC PARTITION", "Say which brokers are to keep a partition", func(ctx context.Context, a *app, args []string) error {
+			return a.wantReplicas(ctx, args[0], args[1], &moves)
+		}, arguments(2, 2), sends, flags(moves.add), long("Say which brokers are to keep a partition. BROKER is a number, an account or a peer id of borcli topic brokers.\n"+
+			"The partition's leader carries it out, one broker after the other, when each new one has everything; borcli topic\n"+
+			"describe shows both. While a wanted broker is gone another stands in. With --any the brokers choose by themselves."),
+			example("borcli topic replicas acme.orders 0 --add 4 --remove 2", "borcli topic replicas acme.orders 0 --any")),
 		command("create TOPIC", "Create a topic", func(ctx context.Context, a *app, args []string) error {
 			return a.createTopic(ctx, args[0], &q)
 		}, arguments(1, 1), sends, flags(q.add), long("Create a topic. Its name is its tenant's, a dot and more. The tenant's owner creates topics, and whom he lets:\n"+

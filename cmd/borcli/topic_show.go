@@ -94,6 +94,7 @@ type leaseInfo struct {
 	Leader   common.Address   `json:"leader"`
 	Epoch    uint32           `json:"epoch"`
 	Replicas []common.Address `json:"replicas"`
+	Wanted   []common.Address `json:"wanted"` // by the owner; empty: any
 }
 
 func (a *app) describeTopic(ctx context.Context, text string) error {
@@ -131,14 +132,31 @@ func (d *topicDetails) table(w io.Writer, list []contracts.Broker) {
 	}
 	lines(w, pairs...)
 	rows := make([][]string, len(d.Leases))
+	wishes := false
 	for i, l := range d.Leases {
-		replicas := make([]string, len(l.Replicas))
-		for j, r := range l.Replicas {
-			replicas[j] = brokerName(list, r)
-		}
-		rows[i] = []string{fmt.Sprint(i), brokerName(list, l.Leader), fmt.Sprint(l.Epoch), strings.Join(replicas, ", ")}
+		rows[i] = []string{fmt.Sprint(i), brokerName(list, l.Leader), fmt.Sprint(l.Epoch), brokerNames(list, l.Replicas), brokerNames(list, l.Wanted)}
+		wishes = wishes || len(l.Wanted) > 0
 	}
-	columns(w, []string{"PARTITION", "LEADER", "EPOCH", "REPLICAS"}, rows)
+	head := []string{"PARTITION", "LEADER", "EPOCH", "REPLICAS", "WANTED"}
+	if !wishes {
+		head = head[:4]
+		for i := range rows {
+			rows[i] = rows[i][:4]
+		}
+	}
+	columns(w, head, rows)
+}
+
+// brokerNames are the numbers of brokers; a dash for none.
+func brokerNames(list []contracts.Broker, accounts []common.Address) string {
+	if len(accounts) == 0 {
+		return "-"
+	}
+	names := make([]string, len(accounts))
+	for i, a := range accounts {
+		names[i] = brokerName(list, a)
+	}
+	return strings.Join(names, ", ")
 }
 
 // brokerName is a broker's number, with a word if it is not live; the account of one that is not listed.

@@ -94,6 +94,34 @@ func TestTopicCommands(t *testing.T) {
 	require.Contains(t, s.do(3, "topic", "operations", id.Hex()), "none yet")
 }
 
+func TestReplicaCommand(t *testing.T) {
+	s := withBrokers(t)
+	s.do(5, "topic", "create", "acme.t", "--partitions", "2", "--replicas", "2")
+	shown := func(words string) {
+		t.Helper()
+		require.Contains(t, squeeze(s.do(3, "topic", "describe", "acme.t")), words)
+	}
+	shown("1 2 1 2, 3")
+	s.refused(5, exitUsage, "nothing is to be changed", "topic", "replicas", "acme.t", "1")
+	s.refused(5, exitUsage, "goes without", "topic", "replicas", "acme.t", "1", "--any", "--add", "1")
+	s.refused(5, exitUsage, "is no number", "topic", "replicas", "acme.t", "x", "--add", "1")
+	s.refused(5, exitRefused, "2 partitions", "topic", "replicas", "acme.t", "2", "--add", "1")
+	s.refused(5, exitRefused, "there is no broker", "topic", "replicas", "acme.t", "1", "--add", "9")
+	s.refused(5, exitRefused, "already: 2, 3", "topic", "replicas", "acme.t", "1", "--add", s.ops[1].account.Hex())
+	s.refused(5, exitRefused, "none of those", "topic", "replicas", "acme.t", "1", "--remove", "1")
+	s.refused(5, exitRefused, "one replica at least", "topic", "replicas", "acme.t", "1", "--remove", "2", "--remove", "3")
+	s.refused(3, exitReverted, "describe shows the owner", "topic", "replicas", "acme.t", "1", "--add", "1")
+
+	require.Contains(t, s.do(5, "topic", "replicas", "acme.t", "1", "--add", "1", "--remove", peerID(101)), "2 brokers 3, 1")
+	shown("1 2 1 2, 3 3, 1")
+	s.do(5, "topic", "replicas", "acme.t", "1", "--add", "2")
+	shown("1 2 1 2, 3 3, 1, 2")
+	s.do(2, "contract", "send", "topics", "retireBroker")
+	s.refused(5, exitRefused, "is retired", "topic", "replicas", "acme.t", "0", "--add", "3")
+	s.do(5, "topic", "replicas", "acme.t", "1", "--any")
+	require.NotContains(t, s.do(3, "topic", "describe", "acme.t"), "WANTED")
+}
+
 func TestRuleCommands(t *testing.T) {
 	s := withBrokers(t)
 	creator := s.ops[3].account

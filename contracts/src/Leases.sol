@@ -12,6 +12,7 @@ abstract contract Leases is Brokers {
         address leader;
         uint32 epoch;
         address[] replicas;
+        address[] wanted; // by the owner; empty: any
     }
 
     struct Claim {
@@ -87,6 +88,23 @@ abstract contract Leases is Brokers {
         emit ReplicasChanged(topic, partition, msg.sender, epoch + 1, replicas);
     }
 
+    /// Says which brokers are to keep a partition, or with an empty list that any may. The leader goes there step by
+    /// step with setReplicas, as far as these brokers are there; the wish stays until there is another.
+    function wantReplicas(bytes32 topic, uint32 partition, address[] calldata replicas) external {
+        require(partition < _owned(topic).partitions, "Topics: no such partition");
+        uint256 n = replicas.length;
+        require(n <= MAX_REPLICAS, "Topics: a partition has 1 to 7 replicas");
+        uint256 wanted = n << 56;
+        for (uint256 i = 0; i < n; i++) {
+            uint256 r = _brokerOf[replicas[i]];
+            require(r != 0, "Topics: a replica is no broker");
+            require(!_holds(wanted, i, r), "Topics: a replica is named twice");
+            wanted |= r << (64 + 24 * i);
+        }
+        _wanted[topic][partition] = wanted;
+        emit ReplicasWanted(topic, partition, replicas);
+    }
+
     // Moves a lease to a replica in the next epoch; false if it is stale or the broker no replica.
     function _pass(bytes32 topic, uint32 partition, uint32 epoch, uint256 to, address account) private returns (bool) {
         uint256 lease = _leases[topic][partition];
@@ -142,13 +160,19 @@ abstract contract Leases is Brokers {
         return false;
     }
 
-    function _readLease(uint256 lease) internal view returns (Lease memory l) {
+    function _readLease(bytes32 topic, uint256 partition) internal view returns (Lease memory l) {
+        uint256 lease = _leases[topic][partition];
         if (lease == 0) return l;
         l.leader = _brokers[_leader(lease) - 1].account;
         l.epoch = uint32(lease);
-        l.replicas = new address[](_count(lease));
-        for (uint256 i = 0; i < l.replicas.length; i++) {
-            l.replicas[i] = _brokers[(lease >> (64 + 24 * i) & 0xffffff) - 1].account;
+        l.replicas = _accounts(lease);
+        l.wanted = _accounts(_wanted[topic][partition]);
+    }
+
+    function _accounts(uint256 lease) private view returns (address[] memory list) {
+        list = new address[](_count(lease));
+        for (uint256 i = 0; i < list.length; i++) {
+            list[i] = _brokers[(lease >> (64 + 24 * i) & 0xffffff) - 1].account;
         }
     }
 }

@@ -16,6 +16,7 @@ abstract contract TopicAdmin is Leases {
         uint32 keyEpoch;
         uint32 pseudonymEpoch;
         bytes config;
+        uint8 replicas; // of a partition, unless its owner wants others
         Lease[] leases; // by partition
     }
 
@@ -249,9 +250,10 @@ abstract contract TopicAdmin is Leases {
         r.keyEpoch = t.keyEpoch;
         r.pseudonymEpoch = t.pseudonymEpoch;
         r.config = t.config;
+        r.replicas = t.replicas;
         r.leases = new Lease[](t.partitions);
         for (uint256 p = 0; p < r.leases.length; p++) {
-            r.leases[p] = _readLease(_leases[id][p]);
+            r.leases[p] = _readLease(id, p);
         }
     }
 }

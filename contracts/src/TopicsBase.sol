@@ -156,6 +156,7 @@ abstract contract TopicsBase {
     mapping(address => mapping(address => Tally)) internal _tallies; // broker, account
     mapping(bytes32 => Kept) internal _offsets; // keccak256(group, topic, partition)
     mapping(address => uint64) internal _tokensAfter; // tokens issued by then are void
+    mapping(bytes32 => mapping(uint256 => uint256)) internal _wanted; // as _leases, without leader and epoch; 0: any
 
     event TenantSet(
         bytes32 indexed tenant,
@@ -183,6 +184,7 @@ abstract contract TopicsBase {
     event TopicDeleted(bytes32 indexed topic, string name);
     event LeaseChanged(bytes32 indexed topic, uint32 partition, address leader, uint32 epoch);
     event ReplicasChanged(bytes32 indexed topic, uint32 partition, address leader, uint32 epoch, address[] replicas);
+    event ReplicasWanted(bytes32 indexed topic, uint32 partition, address[] replicas);
     event Granted(bytes32 indexed tenant, Acl entry);
     event Revoked(bytes32 indexed tenant, Acl entry);
     event SealKeySet(address indexed account, bytes sealKey);

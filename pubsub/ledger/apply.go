@@ -67,6 +67,8 @@ func (n *next) event(e any, height uint64) error {
 		return n.lease(e.Topic, e.Partition, e.Leader, e.Epoch, nil)
 	case *contracts.ReplicasChanged:
 		return n.lease(e.Topic, e.Partition, e.Leader, e.Epoch, e.Replicas)
+	case *contracts.ReplicasWanted:
+		return n.wanted(e)
 	case *contracts.Granted:
 		return n.granted(e.Tenant, acl.Entry(e.Entry), true)
 	case *contracts.Revoked:
@@ -227,11 +229,26 @@ func (n *next) lease(id common.Hash, partition uint32, leader common.Address, ep
 		}
 		t.PartitionsUsed++
 		topic.Partitions = append(topic.Partitions, Partition{})
+		if i == 0 {
+			topic.Replicas = len(replicas)
+		}
 	}
 	if replicas == nil {
 		replicas = topic.Partitions[i].Replicas
 	}
-	topic.Partitions[i] = Partition{leader, int32(epoch), replicas} //nolint:gosec // bounded by the decoder
+	topic.Partitions[i] = Partition{leader, int32(epoch), replicas, topic.Partitions[i].Wanted} //nolint:gosec // bounded by the decoder
+	return nil
+}
+
+func (n *next) wanted(e *contracts.ReplicasWanted) error {
+	topic, err := n.topic(e.Topic)
+	if err != nil {
+		return err
+	}
+	if int(e.Partition) >= len(topic.Partitions) {
+		return fmt.Errorf("%w: partition %d of topic %s, which has %d", errUnfit, e.Partition, topic.Name, len(topic.Partitions))
+	}
+	topic.Partitions[e.Partition].Wanted = clip(e.Replicas)
 	return nil
 }
 

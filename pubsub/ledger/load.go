@@ -68,6 +68,14 @@ func load(ctx context.Context, s Source, h *types.Header, f *facts) (*View, erro
 	return v, v.setTopics(topics)
 }
 
+// clip makes an empty list nil, as it is without an event.
+func clip(l []common.Address) []common.Address {
+	if len(l) == 0 {
+		return nil
+	}
+	return l
+}
+
 // setTopics takes the topics that were read.
 func (v *View) setTopics(list []contracts.TopicInfo) error {
 	topics, names := v.topics.draft(), v.names.draft()
@@ -79,10 +87,10 @@ func (v *View) setTopics(list []contracts.TopicInfo) error {
 		}
 		t := &Topic{
 			ID: x.ID, Name: x.Name, Tenant: owner, Owner: x.Owner, Auditor: x.Auditor, Encrypted: x.Encrypted, Config: topicConfig(x.Config),
-			Created: x.Created, KeyEpoch: x.KeyEpoch, PseudonymEpoch: x.PseudonymEpoch, Partitions: make([]Partition, len(x.Leases)),
+			Created: x.Created, KeyEpoch: x.KeyEpoch, PseudonymEpoch: x.PseudonymEpoch, Replicas: int(x.Replicas), Partitions: make([]Partition, len(x.Leases)),
 		}
 		for p, l := range x.Leases {
-			t.Partitions[p] = Partition{l.Leader, int32(l.Epoch), l.Replicas} //nolint:gosec // bounded by the decoder
+			t.Partitions[p] = Partition{l.Leader, int32(l.Epoch), l.Replicas, clip(l.Wanted)} //nolint:gosec // bounded by the decoder
 		}
 		topics.put(t.ID, t)
 		names.put(t.Name, t.ID)

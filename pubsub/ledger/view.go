@@ -24,6 +24,7 @@ type Topic struct {
 	Encrypted      bool
 	Config         map[string]string
 	Created        uint64 // height
+	Replicas       int    // of a partition, unless its owner wants others
 	Partitions     []Partition
 	KeyEpoch       uint32
 	PseudonymEpoch uint32
@@ -34,6 +35,7 @@ type Partition struct {
 	Leader   common.Address
 	Epoch    int32
 	Replicas []common.Address
+	Wanted   []common.Address // by the owner; empty: any
 }
 
 // Tenant is whom topics belong to, and what it may use and uses.
@@ -112,6 +114,14 @@ func (v *View) Topics(tenant string) []*Topic {
 	})
 	slices.SortFunc(l, func(a, b *Topic) int { return strings.Compare(a.Name, b.Name) })
 	return l
+}
+
+// Each calls f with every topic, in no order, while it returns true.
+func (v *View) Each(f func(t *Topic) bool) {
+	more := true
+	v.topics.each(func(_ common.Hash, t *Topic) {
+		more = more && f(t)
+	})
 }
 
 // TopicCount is how many topics there are.
