@@ -39,7 +39,7 @@ func (p *properties) integrityVerification(t *testing.T) {
 		deeds = append(deeds, fmt.Sprintf("deed %d", i))
 	}
 	sent := p.send(t, c, topic, deeds...)
-	broker := holder(t, owner, p.Nodes[0])
+	broker, reads := holder(t, owner, p.Nodes[0]), tokenOf(t, p.Network, owner, token.Data) // batches are for readers
 	file := filepath.Join(t.TempDir(), "deeds.proof")
 	p.eventually(t, "a checkpoint binds all deeds", func() bool {
 		_, _, code := broker.run("topic", "prove", topic, "0", "5", "--out", filepath.Join(t.TempDir(), "last.proof"))
@@ -50,7 +50,7 @@ func (p *properties) integrityVerification(t *testing.T) {
 			Batches bool `json:"batches"`
 		}
 		_ = os.Remove(file)
-		broker.does(&made, "topic", "prove", topic, "0", "0", "--records", "6", "--out", file)
+		broker.does(&made, "topic", "prove", topic, "0", "0", "--records", "6", "--token", reads, "--out", file)
 		return made.Batches
 	})
 	nobody := person{t, &Node{HTTP: "http://127.0.0.1:1"}, broker.key} // no node is asked
@@ -81,7 +81,7 @@ func (p *properties) integrityVerification(t *testing.T) {
 	})
 	p.eventually(t, "from the broker that is asked, too", func() bool {
 		file = filepath.Join(t.TempDir(), "gone.proof")
-		broker.does(nil, "topic", "prove", topic, "0", "0", "--records", "5", "--out", file)
+		broker.does(nil, "topic", "prove", topic, "0", "0", "--records", "5", "--token", reads, "--out", file)
 		nobody.does(&good, "topic", "verify", file, "--genesis", p.genesisFile())
 		return !good.WithBytes
 	})
