@@ -112,3 +112,23 @@ func TestTenantsAreTheFirstPartOfNames(t *testing.T) {
 	require.Equal(t, int64(15), endOffset(append(a, b...), 10))
 	require.Equal(t, int64(7), endOffset(nil, 7))
 }
+
+// silentLedger is one whose chain stands still.
+type silentLedger struct{ age time.Duration }
+
+func (silentLedger) View() *ledger.View        { return nil }
+func (silentLedger) Changed() <-chan struct{}  { return nil }
+func (l silentLedger) StaleFor() time.Duration { return l.age }
+
+// What was revoked since the last final block is not known: after a while nobody is served.
+func TestABrokerThatLostTheChainSendsClientsAway(t *testing.T) {
+	cfg := DefaultConfig()
+	b := &Broker{cfg: cfg, deps: Deps{Ledger: silentLedger{cfg.LedgerAge + time.Second}}}
+	r := kmsg.NewPtrProduceRequest()
+	r.Version, r.Topics = 9, []kmsg.ProduceRequestTopic{{Topic: "acme.a", Partitions: []kmsg.ProduceRequestTopicPartition{{Partition: 3}}}}
+	resp := b.dispatch(t.Context(), &call{b: b}, r)(t.Context()).(*kmsg.ProduceResponse)
+	require.Equal(t, kerr.BrokerNotAvailable.Code, resp.Topics[0].Partitions[0].ErrorCode)
+	require.True(t, kerr.BrokerNotAvailable.Retriable, "clients try the other brokers")
+	cfg.Enabled, cfg.Advertise, cfg.LedgerAge = true, "localhost:1", time.Second
+	require.ErrorContains(t, cfg.Validate(), "ledger_age")
+}

@@ -5,6 +5,8 @@ import "time"
 const (
 	// maxFetchBytes bounds the answer to one fetch, but for one batch that is larger.
 	maxFetchBytes = 16 << 20
+	// minLedgerAge is the least that pubsub.ledger_age may be: a pause of the chain must not stop the brokers.
+	minLedgerAge = 10 * time.Second
 	// maxFetchWait bounds how long a fetch may wait for records.
 	maxFetchWait = 60 * time.Second
 	// maxRoomWait bounds how long a fetch waits for memory to answer with a batch; then it is answered without.
@@ -15,6 +17,8 @@ const (
 	maxTenantsOfConn = 64
 	// gatherRecords is how long a fetch that wants many bytes rests between two looks at the log.
 	gatherRecords = 5 * time.Millisecond
+	// gatherLongest is how long it rests after many looks.
+	gatherLongest = 500 * time.Millisecond
 	// refusedRest holds a connection back for each operation that the ledger refuses: refusals are kept on the chain.
 	refusedRest = 100 * time.Millisecond
 	// claimsUnderWay bounds the transactions with claims that are not final yet.

@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -11,13 +12,21 @@ import (
 	"github.com/bornode/bornode/pubsub/evidence"
 	"github.com/bornode/bornode/pubsub/kafka"
 	"github.com/bornode/bornode/pubsub/ledger"
+	"github.com/bornode/bornode/pubsub/proof"
 	"github.com/bornode/bornode/pubsub/replica"
 	"github.com/bornode/bornode/pubsub/seal"
 	"github.com/bornode/bornode/pubsub/store"
 )
 
-// receiptTag is the tagged field of a partition's produce answer that holds the broker's receipt.
+// receiptTag is the tagged field of a Produce request that asks for receipts (its value is empty), and of a partition in
+// the answer that holds the broker's. Who does not ask does not check: nothing is signed for him.
 const receiptTag = 1000
+
+// asksReceipts says whether the client wants receipts. It needs tags: version 9 or newer.
+func asksReceipts(r *kmsg.ProduceRequest) (asks bool) {
+	r.UnknownTags.Each(func(tag uint32, _ []byte) { asks = asks || tag == receiptTag })
+	return asks && r.Acks != 0
+}
 
 // appended is a batch whose replicas are waited for.
 type appended struct {
@@ -26,6 +35,7 @@ type appended struct {
 	topic   *ledger.Topic
 	id      store.ID
 	count   int64
+	receipt evidence.Signing // nil: not asked for, or of a batch that was there before
 }
 
 // produce appends one batch for each partition before it returns, and waits for the replicas in its Reply.
@@ -34,6 +44,7 @@ func (b *Broker) produce(x *call, r *kmsg.ProduceRequest) kafka.Reply {
 	resp.Topics = make([]kmsg.ProduceResponseTopic, len(r.Topics))
 	var waits []appended
 	var debt time.Duration
+	receipts := asksReceipts(r)
 	for i := range r.Topics {
 		in, out := &r.Topics[i], &resp.Topics[i]
 		out.Topic, out.TopicID = in.Topic, in.TopicID
@@ -44,13 +55,18 @@ func (b *Broker) produce(x *call, r *kmsg.ProduceRequest) kafka.Reply {
 			*o = kmsg.NewProduceResponseTopicPartition()
 			o.Partition, o.BaseOffset, o.LogAppendTime = in.Partitions[j].Partition, -1, -1
 			if err != nil {
-				o.ErrorCode = code(err)
+				if o.ErrorCode = code(err); err == errInDebt {
+					o.ErrorMessage = text(err.Error())
+				}
 				continue
 			}
 			w, e := x.append(r.Acks, t, &in.Partitions[j], o)
 			if e != nil {
 				x.produceFailed(t, o, e)
 				continue
+			}
+			if receipts && b.deps.Evidence != nil {
+				w.receipt = b.sign(&w, in.Partitions[j].Records)
 			}
 			waits = append(waits, w)
 		}
@@ -66,7 +82,7 @@ func (b *Broker) produce(x *call, r *kmsg.ProduceRequest) kafka.Reply {
 	resp.ThrottleMillis = x.throttle(debt)
 	if r.Acks == 0 {
 		for i := range waits {
-			x.settle(b.life, &waits[i], false)
+			x.settle(b.life, &waits[i])
 		}
 		return nil
 	}
@@ -75,7 +91,7 @@ func (b *Broker) produce(x *call, r *kmsg.ProduceRequest) kafka.Reply {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		for i := range waits {
-			x.settle(ctx, &waits[i], true)
+			x.settle(ctx, &waits[i])
 		}
 		return resp
 	}
@@ -103,8 +119,16 @@ func (x *call) produceTopic(r *kmsg.ProduceRequest, in *kmsg.ProduceRequestTopic
 	if err := x.join(t.Tenant); err != nil {
 		return nil, err
 	}
+	// Connections that are held back one by one would let a tenant write as fast as it has connections.
+	if debt := x.b.quotas.takeIn(x.now, t.Tenant, x.rate(t.Tenant), 0); debt > maxThrottle {
+		x.throttle(debt)
+		return nil, errInDebt
+	}
 	return t, nil
 }
+
+// errInDebt has the one code of "nothing was written, try again" that all clients know.
+var errInDebt = fmt.Errorf("the tenant writes faster than it may: %w", kerr.NotEnoughReplicas)
 
 // append is the ordered part of one partition's produce.
 func (x *call) append(acks int16, t *ledger.Topic, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) (w appended, err error) {
@@ -163,8 +187,23 @@ func (x *call) produceFailed(t *ledger.Topic, out *kmsg.ProduceResponseTopicPart
 	x.b.m.failed.WithLabelValues("produce", codeName(out.ErrorCode)).Inc()
 }
 
-// settle waits for one batch and fills its answer, if there will be one.
-func (x *call) settle(ctx context.Context, w *appended, answered bool) {
+// sign begins a batch's receipt while the disks of the replicas work. raw was stamped by the log unless it is a duplicate:
+// then its header says what its client pleased, and the log is asked later.
+func (b *Broker) sign(w *appended, raw []byte) evidence.Signing {
+	if w.pending.Duplicate() {
+		return func(ctx context.Context) []byte {
+			return b.deps.Evidence.Receipt(ctx, evidence.ID(w.id), w.out.BaseOffset)
+		}
+	}
+	h, _, err := batch.ParseHeader(raw)
+	if err != nil {
+		return nil
+	}
+	return b.deps.Evidence.Sign(proof.Placed{Topic: w.id.Topic, Partition: w.id.Partition, Leaf: proof.LeafOf(&h, batch.Covered(raw))})
+}
+
+// settle waits for one batch and fills its answer.
+func (x *call) settle(ctx context.Context, w *appended) {
 	base, _, err := w.pending.Wait(ctx)
 	if err != nil { // the batch may be in the log all the same
 		x.record(w.topic, opWrite, w.id.Partition, -1, -1)
@@ -173,8 +212,8 @@ func (x *call) settle(ctx context.Context, w *appended, answered bool) {
 	}
 	w.out.BaseOffset = base
 	x.record(w.topic, opWrite, w.id.Partition, base, base+w.count-1)
-	if x.b.deps.Evidence != nil && answered {
-		if receipt := x.b.deps.Evidence.Receipt(ctx, evidence.ID(w.id), base); receipt != nil {
+	if w.receipt != nil {
+		if receipt := w.receipt(ctx); receipt != nil {
 			w.out.UnknownTags.Set(receiptTag, receipt)
 		}
 	}

@@ -16,8 +16,8 @@ func topicCommand() *cobra.Command {
 	c.AddCommand(topicShowCommands()...)
 	c.AddCommand(topicRuleCommands()...)
 	c.AddCommand(topicKeyCommands()...)
-	c.AddCommand(topicClientCommands()...)
 	c.AddCommand(topicProofCommands()...)
+	c.AddCommand(topicClientCommands()...)
 	return c
 }
 

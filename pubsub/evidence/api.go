@@ -31,8 +31,12 @@ type ID struct {
 type Config struct {
 	Checkpoint time.Duration `mapstructure:"checkpoint" comment:"A topic that grew gets a checkpoint on the chain this often."`
 	Window     time.Duration `mapstructure:"window" comment:"Equal operations of one principal within this time become one entry of the operations log."`
-	Receipt    time.Duration `mapstructure:"receipt" comment:"Receipts are signed together, at most once in this time; 0: none are given."`
+	Receipt    time.Duration `mapstructure:"receipt" comment:"Receipts for the clients that ask are signed together, at most once in this time; 0: none are given."`
+	Off        string        `mapstructure:"off" comment:"Leave empty. \"for measuring\" stops leaves, receipts, checkpoints and operations, to measure what they cost: nothing written meanwhile can be proved."`
 }
+
+// OffForMeasuring is the one value besides nothing that Config.Off takes: nobody sets it by mistake.
+const OffForMeasuring = "for measuring"
 
 // DefaultConfig returns the settings for a consortium's network.
 func DefaultConfig() Config {
@@ -48,6 +52,8 @@ func (c *Config) Validate() error {
 		return errors.New("pubsub.evidence: window must lie between 10ms and 1m")
 	case c.Receipt < 0 || c.Receipt > time.Second:
 		return errors.New("pubsub.evidence: receipt must lie between 0 and 1s")
+	case c.Off != "" && c.Off != OffForMeasuring:
+		return fmt.Errorf("pubsub.evidence: off is %q; leave it empty: without evidence nothing that is written can be proved (%q is for measuring what it costs)", c.Off, OffForMeasuring)
 	}
 	return nil
 }
@@ -55,7 +61,7 @@ func (c *Config) Validate() error {
 // Log is the broker's log.
 type Log interface {
 	// Batches calls f with the batches from the one that begins at an offset, up to an offset; what is asked for is
-	// committed but for a receipt's batch.
+	// committed but for a receipt's batch. f neither changes nor keeps raw.
 	Batches(id ID, from, upTo int64, f func(h batch.Header, raw []byte) error) error
 	// Bounds are the first offset kept and the first that is not committed; false: the broker has no such log.
 	Bounds(id ID) (start, committed int64, ok bool)
@@ -133,6 +139,9 @@ func (a Alarm) String() string {
 
 // ErrNotProved says that something is not covered by a final checkpoint yet.
 var ErrNotProved = errors.New("not covered by a checkpoint yet")
+
+// ErrOff says that this broker makes no evidence, by its settings.
+var ErrOff = errors.New("this broker's evidence is off, for measuring")
 
 // ErrUnknown says that this broker does not keep what was asked for; another may.
 var ErrUnknown = errors.New("this broker does not keep it; ask another broker of the topic")

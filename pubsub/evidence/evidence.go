@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
-	"github.com/syndtr/goleveldb/leveldb"
-	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
-	"github.com/syndtr/goleveldb/leveldb/opt"
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/pubsub/batch"
@@ -22,7 +20,7 @@ type Evidence struct {
 	deps    Deps
 	log     *zap.Logger
 	m       *metrics
-	db      *leveldb.DB
+	db      *database
 	trees   *trees
 	ops     *recorder
 	out     *outbox
@@ -41,13 +39,12 @@ func Open(cfg Config, deps Deps) (*Evidence, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	db, err := leveldb.OpenFile(deps.Dir, &opt.Options{BlockCacheCapacity: 8 << 20, WriteBuffer: 4 << 20})
-	if lerrors.IsCorrupted(err) {
-		deps.Logger.Warn("the database of evidence is damaged and is repaired", zap.String("dir", deps.Dir), zap.Error(err))
-		db, err = leveldb.RecoverFile(deps.Dir, nil)
-	}
+	db, err := openDatabase(deps.Dir, deps.Logger)
 	if err != nil {
-		return nil, fmt.Errorf("open the database of evidence in %s: %w", deps.Dir, err)
+		return nil, err
+	}
+	if err := db.of(deps.Chain); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	e := &Evidence{cfg: cfg, deps: deps, log: deps.Logger, db: db, m: newMetrics(deps.Registry)}
 	e.trees = newTrees(db, deps.Log, e.m)
@@ -61,32 +58,78 @@ func Open(cfg Config, deps Deps) (*Evidence, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	e.signer = newSigner(cfg.Receipt, deps, e.m)
+	if e.off() {
+		e.log.Warn("evidence is off: no leaves, receipts, checkpoints and operations; nothing that clients write now can be proved; this is for measuring alone, empty pubsub.evidence.off anywhere else")
+		e.m.off.Set(1)
+	}
 	return e, nil
 }
 
+// off says that nothing is made, for measuring what it costs. Committed offsets still go to the ledger.
+func (e *Evidence) off() bool { return e.cfg.Off != "" }
+
 // Run works until ctx ends, and closes the database.
 func (e *Evidence) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, e.db.disk.quit)()
 	var wg sync.WaitGroup
-	wg.Go(func() { e.work(ctx) })
-	wg.Go(func() { e.notary(ctx) })
-	wg.Go(func() { e.ops.run(ctx) })
 	wg.Go(func() { e.out.run(ctx) })
-	wg.Go(func() { e.signer.run(ctx) })
-	wg.Go(func() { e.watched.run(ctx) })
+	if !e.off() {
+		wg.Go(func() { e.work(ctx) })
+		wg.Go(func() { e.notary(ctx) })
+		wg.Go(func() { e.ops.run(ctx) })
+		wg.Go(func() { e.signer.run(ctx) })
+		wg.Go(func() { e.watched.run(ctx) })
+	}
 	wg.Wait()
 	return errors.Join(e.ops.close(), e.db.Close())
 }
 
 // Committed says that a partition has more committed batches. Quick; never blocks.
-func (e *Evidence) Committed(id ID) { e.trees.committed(id) }
+func (e *Evidence) Committed(id ID) {
+	if !e.off() {
+		e.trees.committed(id)
+	}
+}
+
+// Read is the offset up to which a partition's log, which starts at an offset, is not needed here any more: what is above
+// is in no tree yet. A tree that lacks what the log has lost already needs nothing of this log first.
+func (e *Evidence) Read(id ID, start int64) int64 {
+	if e.off() {
+		return math.MaxInt64
+	}
+	t, err := e.trees.get(id)
+	if err != nil { // it is made again, with what other brokers have
+		return math.MaxInt64
+	}
+	e.trees.committed(id) // after a restart nobody told of what was committed before
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next < start {
+		return math.MaxInt64
+	}
+	return t.next
+}
 
 // Operated takes one operation on a topic, the zero topic for names that no topic has. It never blocks and loses nothing
 // but, by a crash, what Config.Window says.
-func (e *Evidence) Operated(topic [32]byte, op proof.Operation) { e.ops.add(topic, op) }
+func (e *Evidence) Operated(topic [32]byte, op proof.Operation) {
+	if !e.off() {
+		e.ops.add(topic, op)
+	}
+}
 
 // Ready returns at once unless the operations recorded have reached the limit; then it waits until the chain took some.
 // Brokers call it before an operation: this is where clients are slowed down.
-func (e *Evidence) Ready(ctx context.Context) error { return e.ops.ready(ctx) }
+func (e *Evidence) Ready(ctx context.Context) error { return e.ops.ready(ctx, maxHeld) }
+
+// Spare is Ready at a lower limit for principals whom the ledger does not know: they cost nothing to make, and their
+// refusals, which never fold into each other, must not use up the room of the others. stranger is asked beyond that limit.
+func (e *Evidence) Spare(ctx context.Context, stranger func() bool) error {
+	if e.ops.beyond(maxHeldStrangers) && stranger() {
+		return e.ops.ready(ctx, maxHeldStrangers)
+	}
+	return nil
+}
 
 // Offset queues a group's committed offset for the ledger; a later one of the same partition replaces it. It reports false
 // where too many wait.
@@ -114,20 +157,41 @@ func (e *Evidence) alarm(a Alarm) {
 	}
 }
 
-// Receipt is this broker's signed word that the batch at an offset has its place; nil if there is none to give. It waits
-// for the signature of a group, Config.Receipt at most under load.
+// Signing is a receipt under way: it waits for it, receiptWait at most; nil: there is none to give.
+type Signing func(ctx context.Context) []byte
+
+// Sign begins a receipt: this broker's signed word that a batch has its place. The broker asks for it as soon as it gave
+// the place, so that signature and disk work at the same time; the receipt must not leave before the batch is as safe as
+// the client asked for. It never blocks.
+func (e *Evidence) Sign(p proof.Placed) Signing {
+	if e.cfg.Receipt == 0 || e.off() {
+		return func(context.Context) []byte { return nil }
+	}
+	e.trees.hint(ID{p.Topic, p.Partition}, p.Leaf)
+	done := e.signer.begin(p)
+	return func(ctx context.Context) []byte {
+		ctx, cancel := context.WithTimeout(ctx, receiptWait)
+		defer cancel()
+		return e.encode(e.signer.end(ctx, p, done))
+	}
+}
+
+// Receipt is the receipt of a batch that has been in the log before: it reads what Sign is told.
 func (e *Evidence) Receipt(ctx context.Context, id ID, base int64) []byte {
-	if e.cfg.Receipt == 0 {
+	if e.cfg.Receipt == 0 || e.off() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, receiptWait)
 	defer cancel()
 	l, err := e.trees.placed(ctx, id, base)
 	if err != nil {
-		e.m.receiptsMissed.Inc()
-		return nil
+		return e.encode(nil, err)
 	}
-	r, err := e.signer.sign(ctx, proof.Placed{Topic: id.Topic, Partition: id.Partition, Leaf: l})
+	p := proof.Placed{Topic: id.Topic, Partition: id.Partition, Leaf: l}
+	return e.encode(e.signer.end(ctx, p, e.signer.begin(p)))
+}
+
+func (e *Evidence) encode(r *proof.Receipt, err error) []byte {
 	if err != nil {
 		e.m.receiptsMissed.Inc()
 		return nil

@@ -5,14 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
-	"github.com/syndtr/goleveldb/leveldb"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/batch"
@@ -163,6 +165,23 @@ func count(list []proof.Operation) map[string]int {
 	return out
 }
 
+// The log is told what is in no tree yet: once dropped there, no broker might have it.
+func TestWhatIsInNoTreeIsNeeded(t *testing.T) {
+	c, ns := three(t)
+	p0 := ID{topicA, 0}
+	n := ns[0]
+	n.open(t, c, quick)
+	produce(p0, 2, n)
+	require.Zero(t, n.e.Read(p0, 0))
+	_, err := n.e.trees.advance(p0, false)
+	require.NoError(t, err)
+	require.Equal(t, int64(6), n.e.Read(p0, 0))
+	require.Equal(t, int64(6), n.e.Read(p0, 6))
+	require.Equal(t, int64(math.MaxInt64), n.e.Read(p0, 7), "it is lost already")
+	require.NoError(t, n.e.db.Close())
+	n.e = nil
+}
+
 func TestOperationsAreFoldedAndOnTheChain(t *testing.T) {
 	c, ns := three(t)
 	n := ns[0]
@@ -228,6 +247,30 @@ func TestACommitCountsOnceAcrossCrashes(t *testing.T) {
 			n.e = nil
 		})
 	}
+}
+
+// Accounts that cost nothing to make cannot use up the room of those that the ledger knows.
+func TestStrangersWaitBeforeOthers(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.open(t, c, quick)
+	asked := false
+	stranger := func() bool { asked = true; return true }
+	for i := range maxHeldStrangers - 1 {
+		o := op(1, 29, 0, -1, -1)
+		o.Operator = common.BigToAddress(big.NewInt(int64(i)))
+		n.e.Operated(topicA, o)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.NoError(t, n.e.Spare(ctx, stranger))
+	require.False(t, asked, "while there is room nobody asks who it is")
+	n.e.Operated(topicA, op(2, 29, 0, -1, -1))
+	require.ErrorIs(t, n.e.Spare(ctx, stranger), context.Canceled)
+	require.NoError(t, n.e.Spare(ctx, func() bool { return false }))
+	require.NoError(t, n.e.Ready(ctx))
+	require.NoError(t, n.e.db.Close())
+	n.e = nil
 }
 
 func TestARefusedCommitKeepsItsOperations(t *testing.T) {
@@ -351,6 +394,94 @@ func TestReceiptsAreTheBrokersWord(t *testing.T) {
 	}
 }
 
+// A receipt that is begun with the append is the same word, and needs no log; more at once than the queue holds come too.
+func TestReceiptsBeginWithTheAppend(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.start(t, c, quick)
+	waits := make([]Signing, maxReceiptQueue+300)
+	placed := func(i int) proof.Placed {
+		raw := makeBatch(int64(i), 1, 1, "appended now")
+		h, _, err := batch.Parse(raw)
+		require.NoError(t, err)
+		return proof.Placed{Topic: topicA, Partition: 7, Leaf: proof.LeafOf(&h, batch.Covered(raw))}
+	}
+	for i := range waits {
+		waits[i] = n.e.Sign(placed(i))
+	}
+	for i := range waits {
+		b := waits[i](context.Background())
+		require.NotNil(t, b)
+		if i%500 != 0 {
+			continue
+		}
+		r, err := proof.DecodeReceipt(b)
+		require.NoError(t, err)
+		p := placed(i)
+		who, err := r.Signer(common.Hash{1}, &p)
+		require.NoError(t, err)
+		require.Equal(t, n.account, who)
+	}
+}
+
+// A batch that was hashed for its receipt is not hashed again, but only if base and epoch are those of the log.
+func TestLeavesOfReceiptsServeTheTree(t *testing.T) {
+	h, _, err := batch.Parse(makeBatch(9, 4, 3, "x"))
+	require.NoError(t, err)
+	raw := makeBatch(9, 4, 3, "x")
+	own := proof.LeafOf(&h, batch.Covered(raw))
+	known := own
+	known.Digest[0]++ // to tell it from one made anew
+	other := known
+	other.Epoch--
+	require.Equal(t, known, leafOf(&h, raw, []proof.Leaf{other, known}))
+	require.Equal(t, own, leafOf(&h, raw, []proof.Leaf{other}))
+
+	c, ns := three(t)
+	n := ns[0]
+	n.start(t, c, quick)
+	p0 := ID{topicA, 0}
+	produce(p0, 1, n) // opens the tree
+	eventually(t, "the tree is there", func() bool { h, err := n.e.Head(p0); return err == nil && h.Leaves == 1 })
+	raw = makeBatch(3, 1, 3, "hashed before")
+	h, _, err = batch.Parse(raw)
+	require.NoError(t, err)
+	want := proof.LeafOf(&h, batch.Covered(raw))
+	n.e.Sign(proof.Placed{Topic: topicA, Leaf: want})
+	tree, err := n.e.trees.get(p0)
+	require.NoError(t, err)
+	require.Equal(t, []proof.Leaf{want}, tree.takeHints())
+	n.log.add(p0, raw)
+	n.e.Committed(p0)
+	eventually(t, "the tree has it", func() bool { h, err := n.e.Head(p0); return err == nil && h.Leaves == 2 })
+	require.Empty(t, tree.takeHints(), "what is in the tree is forgotten")
+	l, err := n.e.trees.leaf(p0, 1)
+	require.NoError(t, err)
+	require.Equal(t, want, l)
+}
+
+// With evidence off nothing is made, nobody is told of trees that stand still, and the setting is no accident.
+func TestEvidenceThatIsOffMakesNothing(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	off := quick
+	off.Off = "yes"
+	require.ErrorContains(t, off.Validate(), "empty")
+	off.Off = OffForMeasuring
+	n.start(t, c, off)
+	p0 := ID{topicA, 0}
+	produce(p0, 10, n)
+	n.e.Operated(topicA, proof.Operation{Kind: proof.KindWrite})
+	require.NoError(t, n.e.Final(3, []proof.Checkpointed{{Topic: topicA, Seq: 1}}))
+	require.Nil(t, n.e.Receipt(context.Background(), p0, 0))
+	require.Nil(t, n.e.Sign(proof.Placed{Topic: topicA})(context.Background()))
+	_, err := n.e.Answer(context.Background(), AskHeads, make([]byte, 36))
+	require.ErrorIs(t, err, ErrOff)
+	require.Zero(t, n.e.ops.held())
+	require.Empty(t, n.e.trees.takeDirty())
+	require.Empty(t, n.e.watched.tries)
+}
+
 // A receipt for what only the leader has does not wait for the others.
 func TestReceiptsOfWhatIsNotCommitted(t *testing.T) {
 	c, ns := three(t)
@@ -429,7 +560,7 @@ func BenchmarkCommittedBatch(b *testing.B) {
 			log := newLog()
 			raw := batch.Encode(batch.Header{Count: 1}, bytes.Repeat([]byte{7}, size))
 			h, _, _ := batch.Parse(raw)
-			db, err := openForBench(b.TempDir())
+			db, err := openDatabase(b.TempDir(), zap.NewNop())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -455,5 +586,3 @@ func BenchmarkCommittedBatch(b *testing.B) {
 		})
 	}
 }
-
-func openForBench(dir string) (*leveldb.DB, error) { return leveldb.OpenFile(dir, nil) }

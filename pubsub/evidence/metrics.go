@@ -10,7 +10,7 @@ type metrics struct {
 	operations, entries, coarse, held     prometheus.Counter
 	commits, commitErrors                 prometheus.Counter
 	receipts, signatures, receiptsMissed  prometheus.Counter
-	queued                                prometheus.Gauge
+	queued, off                           prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -33,5 +33,6 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		signatures:     counter("receipt_signatures_total", "Signatures made for receipts."),
 		receiptsMissed: counter("receipts_missed_total", "Answers that went out without a receipt."),
 		queued:         f.NewGauge(prometheus.GaugeOpts{Name: "bornode_pubsub_evidence_queued_operations", Help: "Entries that wait for a commit."}),
+		off:            f.NewGauge(prometheus.GaugeOpts{Name: "bornode_pubsub_evidence_off", Help: "1: evidence is off for measuring; nothing can be proved."}),
 	}
 }

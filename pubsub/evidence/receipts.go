@@ -29,15 +29,29 @@ func newSigner(interval time.Duration, deps Deps, m *metrics) *signer {
 	return &signer{interval: interval, deps: deps, m: m, queue: make(chan wanted, maxReceiptQueue)}
 }
 
-func (s *signer) sign(ctx context.Context, p proof.Placed) (*proof.Receipt, error) {
+// begin queues a batch for the next group; nil: the queue is full.
+func (s *signer) begin(p proof.Placed) chan signed {
 	w := wanted{p, make(chan signed, 1)}
 	select {
 	case s.queue <- w:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		return w.done
+	default:
+		return nil
+	}
+}
+
+// end waits for what begin gave.
+func (s *signer) end(ctx context.Context, p proof.Placed, done chan signed) (*proof.Receipt, error) {
+	if done == nil {
+		done = make(chan signed, 1)
+		select {
+		case s.queue <- wanted{p, done}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	select {
-	case x := <-w.done:
+	case x := <-done:
 		return x.r, x.err
 	case <-ctx.Done():
 		return nil, ctx.Err()

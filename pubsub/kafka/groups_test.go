@@ -104,6 +104,9 @@ func TestFranzGroup(t *testing.T) {
 }
 
 func TestKcatGroup(t *testing.T) {
+	if testing.Short() {
+		return // `make check` installs no clients
+	}
 	t.Parallel()
 	r := start(t, &passwords{}, nil)
 	withGroups(t, r)
@@ -117,6 +120,9 @@ func TestKcatGroup(t *testing.T) {
 
 // kafkajs, with the script that is run against real brokers too.
 func TestKafkajs(t *testing.T) {
+	if testing.Short() {
+		return // `make check` installs no clients
+	}
 	t.Parallel()
 	for _, mechanism := range []string{"plain", "oauthbearer"} {
 		t.Run(mechanism, func(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/rlp"
-
-	"github.com/bornode/bornode/block"
 )
 
 // bundleMagic opens the file; its last byte is the version.
@@ -138,7 +136,7 @@ func (b *Bundle) Verify(t *Trust, contract common.Address) (*Verified, error) {
 	if b.Genesis != t.Genesis {
 		return nil, fmt.Errorf("%w: it is of the chain with block 0 %s, not of %s", ErrProof, b.Genesis, t.Genesis)
 	}
-	h, err := b.final(t)
+	h, err := finalHeader(t, b.Runs, b.Height)
 	if err != nil {
 		return nil, err
 	}
@@ -168,30 +166,4 @@ func (b *Bundle) Verify(t *Trust, contract common.Address) (*Verified, error) {
 		Topic: b.Head.Topic, Partition: b.Head.Partition, From: b.Leaves[0].Base, To: b.Leaves[len(b.Leaves)-1].Next(),
 		Batches: len(b.Leaves), WithBytes: len(b.Batches) > 0, Checkpoint: c, Height: b.Height, Block: h.Hash(), Time: h.Header.Time,
 	}, nil
-}
-
-// final is the header with the checkpoint, shown to be final.
-func (b *Bundle) final(t *Trust) (*block.SealedHeader, error) {
-	if len(b.Runs) == 0 {
-		return nil, fmt.Errorf("%w: the proof has no headers", ErrFinality)
-	}
-	c := NewChain(t)
-	var found *block.SealedHeader
-	for i := range b.Runs {
-		if err := c.Extend(&b.Runs[i]); err != nil {
-			return nil, err
-		}
-		for _, h := range b.Runs[i].Headers {
-			if h.Number() == b.Height {
-				found = h
-			}
-		}
-	}
-	switch {
-	case !c.Confirmed():
-		return nil, fmt.Errorf("%w: the trusted block's schedule is not confirmed by the end of the next epoch", ErrFinality)
-	case found == nil:
-		return nil, fmt.Errorf("%w: the header of block %d is missing", ErrFinality, b.Height)
-	}
-	return found, nil
 }

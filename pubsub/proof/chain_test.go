@@ -51,6 +51,7 @@ type world struct {
 	lag      uint64 // block n carries the certificate of block n-lag
 	silent   func(height uint64) bool
 	proved   uint64
+	root     common.Hash // of the state of the blocks to come
 }
 
 const epochBlocks = 8
@@ -104,7 +105,7 @@ func (w *world) grow(n int, receipts ...*types.Receipt) {
 		h := &block.SealedHeader{Header: emptyHeader(num), Record: &block.Record{Version: block.RecordVersion, Slot: parent.Slot() + 1}}
 		s, err := w.machine.ScheduleFor(parent.Hash())
 		require.NoError(w.t, err)
-		h.Header.ParentHash, h.Header.Coinbase = parent.Hash(), s.Owner(h.Record.Slot, 1).Account
+		h.Header.ParentHash, h.Header.Coinbase, h.Header.Root = parent.Hash(), s.Owner(h.Record.Slot, 1).Account, w.root
 		if must, err := w.machine.Announces(parent.Hash()); err == nil && must {
 			h.Record.Next = w.next
 		}

@@ -54,6 +54,29 @@ func Collect(ctx context.Context, t *Trust, src Source, height, head uint64) ([]
 	return c.runs, nil
 }
 
+// Newest is the newest block that a record up to head proves final: the one that Collect can show without waiting. ErrNotYet:
+// there is none among the newest MaxRunHeaders.
+func Newest(ctx context.Context, src Source, head uint64) (uint64, error) {
+	for h := head; h > 0 && head-h < MaxRunHeaders; h-- {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		x := src.SealedAt(h)
+		if x == nil {
+			return 0, fmt.Errorf("block %d is not kept here; ask a node that keeps the whole history", h)
+		}
+		if x.Record.FC == nil {
+			continue
+		}
+		for t := h - 1; t > 0 && head-t < MaxRunHeaders; t-- {
+			if z := src.SealedAt(t); z != nil && z.Hash() == x.Record.FC.Target.Hash {
+				return t, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%w: looked at up to block %d", ErrNotYet, head)
+}
+
 func newCollector(ctx context.Context, t *Trust, src Source, head uint64) *collector {
 	c := &collector{ctx: ctx, src: src, limit: head, check: NewChain(t)}
 	c.check.own = true

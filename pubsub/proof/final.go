@@ -279,3 +279,29 @@ func checkSchedule(s block.Schedule) error {
 	}
 	return nil
 }
+
+// finalHeader is the header of a height, shown to be final by runs from the trusted start on.
+func finalHeader(t *Trust, runs []Run, height uint64) (*block.SealedHeader, error) {
+	if len(runs) == 0 {
+		return nil, fmt.Errorf("%w: the proof has no headers", ErrFinality)
+	}
+	c := NewChain(t)
+	var found *block.SealedHeader
+	for i := range runs {
+		if err := c.Extend(&runs[i]); err != nil {
+			return nil, err
+		}
+		for _, h := range runs[i].Headers {
+			if h.Number() == height {
+				found = h
+			}
+		}
+	}
+	switch {
+	case !c.Confirmed():
+		return nil, fmt.Errorf("%w: the trusted block's schedule is not confirmed by the end of the next epoch", ErrFinality)
+	case found == nil:
+		return nil, fmt.Errorf("%w: the header of block %d is missing", ErrFinality, height)
+	}
+	return found, nil
+}

@@ -23,6 +23,8 @@ const (
 	// MaxReceiptBytes is the largest encoded receipt.
 	MaxReceiptBytes = 1024
 
+	// RememberedEpochs is of how many epochs a Follower remembers the ends.
+	RememberedEpochs = 256
 	// MaxRunHeaders is the largest count of headers in one run.
 	MaxRunHeaders = 16384
 	// MaxRuns is the largest count of runs in one bundle.
@@ -30,6 +32,11 @@ const (
 	// MaxReceiptNodes and MaxReceiptNodeBytes bound the proof of a receipt. A node holds at most one whole receipt.
 	MaxReceiptNodes     = 16
 	MaxReceiptNodeBytes = 4 << 20
-	// MaxBundleBytes is the largest bundle: some years of epochs fit.
+	// MaxStateNodes and MaxStateNodeBytes bound a path through the tries of accounts and storage.
+	MaxStateNodes     = 64
+	MaxStateNodeBytes = 1 << 10
+	// MaxAuditBatches is the largest count of batches of operations in one audit file.
+	MaxAuditBatches = 1 << 20
+	// MaxBundleBytes is the largest bundle or audit file: some years of epochs fit.
 	MaxBundleBytes = 512 << 20
 )

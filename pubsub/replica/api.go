@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,6 +74,12 @@ type Lease struct {
 // ID is the partition's name.
 func (l *Lease) ID() ID { return ID{Topic: l.Topic, Partition: l.Partition} }
 
+// before reports that another lease says nothing new: it is older, or the same. Under one epoch only the names of peers
+// change, when a broker registers anew.
+func (l *Lease) before(now *Lease) bool {
+	return l.Epoch < now.Epoch || l.Epoch == now.Epoch && l.Leader == now.Leader && slices.Equal(l.Replicas, now.Replicas)
+}
+
 func (l *Lease) check() error {
 	switch {
 	case l.Partition < 0 || l.Partition >= stashBit || l.Epoch < 0:
@@ -120,4 +127,6 @@ type Pending interface {
 	// Wait gives the batch's base offset and append time (ms) once it is as safe as was asked. An error says that this
 	// is not known; the batch may still be in the log.
 	Wait(ctx context.Context) (base int64, appendTime int64, err error)
+	// Duplicate says that the producer had sent the batch before: it is where it was then, and these bytes have no place.
+	Duplicate() bool
 }

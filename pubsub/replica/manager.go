@@ -345,9 +345,10 @@ func (m *Manager) lostNow(p *part, silent map[string]time.Time, now time.Time) (
 // Append adds one checked batch of a producer to a partition that this broker leads; the order of calls is the order in
 // the log. raw is the store's afterwards. acks: 0 nothing is waited for, 1 this broker's disk, -1 a majority. Batches
 // with a producer's id always wait for the majority, so that one that is lost was never acknowledged and its producer's
-// repetition is the only copy. Errors: ErrNotLeader, ErrNotReady, ErrNoQuorum, ErrTooLarge, ErrBatch, ErrBusy, and the
+// repetition is the only copy. Nothing is written once ctx has ended, also if it ends while OnLead is told of a later epoch:
+// so who leads something over the partition's log is fenced with it. Errors: ctx's, ErrNotLeader, ErrNotReady, ErrNoQuorum, ErrTooLarge, ErrBatch, ErrBusy, and the
 // store's; nothing was written then.
-func (m *Manager) Append(_ context.Context, id ID, raw []byte, acks int16) (Pending, error) {
+func (m *Manager) Append(ctx context.Context, id ID, raw []byte, acks int16) (Pending, error) {
 	if len(raw) > MaxBatchBytes {
 		return nil, fmt.Errorf("%w: %d bytes, %d allowed", ErrTooLarge, len(raw), MaxBatchBytes)
 	}
@@ -362,6 +363,9 @@ func (m *Manager) Append(_ context.Context, id ID, raw []byte, acks int16) (Pend
 	all := acks == -1 || acks != 0 && h.ProducerID >= 0
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if p.gone {
 		return nil, ErrNotLeader
 	}
@@ -390,6 +394,9 @@ type pending struct {
 	at    time.Time // of the append
 	quiet time.Duration
 }
+
+// Duplicate implements Pending.
+func (w *pending) Duplicate() bool { return w.a.Duplicate }
 
 // Wait implements Pending.
 func (w *pending) Wait(ctx context.Context) (int64, int64, error) {
@@ -428,6 +435,25 @@ func (w *pending) Wait(ctx context.Context) (int64, int64, error) {
 			t.Reset(left + time.Millisecond)
 		}
 	}
+}
+
+// DeleteBefore deletes the records below an offset, which is at most the high watermark, here and at the replicas, if this
+// broker leads the partition. Errors: ErrNotLeader and the store's.
+func (m *Manager) DeleteBefore(id ID, offset int64) error {
+	p := m.part(id)
+	if p == nil {
+		return ErrNotLeader
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone || !p.core.ready {
+		return ErrNotLeader
+	}
+	if err := p.data.DeleteBefore(offset); err != nil {
+		return err
+	}
+	p.core.startMoved()
+	return nil
 }
 
 // CutOff reports that this broker has the lease of a partition and has not heard of a majority for so long that another

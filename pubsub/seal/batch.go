@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -29,6 +30,8 @@ const (
 	batchLengthAt = 8
 	batchCRCAt    = 17
 	coveredAt     = 21
+	producerAt    = 43 // id (8), epoch (2), first sequence (4)
+	countAt       = 57
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -71,6 +74,18 @@ func EpochOf(raw []byte) uint32 {
 	return binary.BigEndian.Uint32(raw[batch.HeaderBytes+keyIDAt:])
 }
 
+// Place is where a sealed batch stands among those of its producer: within a session counters rise, and none comes twice.
+type Place struct {
+	Session [16]byte
+	Counter uint64
+}
+
+// PlaceOf is the place that a sealed batch names; whether it is its own, only Ring.Open tells.
+func PlaceOf(raw []byte) Place {
+	section := raw[batch.HeaderBytes:]
+	return Place{[16]byte(section[sessionAt:counterAt]), binary.BigEndian.Uint64(section[counterAt:])}
+}
+
 // session derives the cipher of a session.
 func session(k Key, chain, topic common.Hash, epoch uint32, id []byte) (cipher.AEAD, error) {
 	info := Context{Chain: chain, Topic: topic, Epoch: epoch}.bytes("bornode batch key v1")
@@ -85,12 +100,21 @@ func session(k Key, chain, topic common.Hash, epoch uint32, id []byte) (cipher.A
 	return cipher.NewGCM(block)
 }
 
-// associate puts what is bound to the ciphertext into aad: section header, partition, covered header.
+// associate puts what is bound to the ciphertext into aad: section header, partition, covered header. A batch without a
+// producer's id (one below 0) has nothing of a producer in it: brokers mark copies of such batches there, when they save
+// what one of them acknowledged alone.
 func associate(aad *[sectionHeader + 4 + batch.HeaderBytes - coveredAt]byte, raw []byte, section []byte, partition int32) {
 	copy(aad[:], section[:sectionHeader])
 	binary.BigEndian.PutUint32(aad[sectionHeader:], uint32(partition))
-	copy(aad[sectionHeader+4:], raw[coveredAt:batch.HeaderBytes])
+	covered := aad[sectionHeader+4:]
+	copy(covered, raw[coveredAt:batch.HeaderBytes])
+	if producer := covered[producerAt-coveredAt : countAt-coveredAt]; producer[0]&0x80 != 0 {
+		copy(producer, nobody[:])
+	}
 }
+
+// nobody are the producer's fields of a batch without one.
+var nobody = [countAt - producerAt]byte(bytes.Repeat([]byte{0xff}, countAt-producerAt))
 
 func nonce(section []byte) (n [12]byte) {
 	copy(n[4:], section[counterAt:sectionHeader])
