@@ -171,8 +171,8 @@ func (c *core) setLease(l Lease) error {
 		c.sendState = true
 		c.out.send(l.Leader)
 		c.handOver()
-	case l.Epoch == promised:
-		// What the process before this one sent to others and did not have on disk may differ from what this one would
+	case l.Epoch == promised, l.Before && promised < 0:
+		// Without any promise, the disk of the process before this one may be lost, and that may have led the epoch. What the process before this one sent to others and did not have on disk may differ from what this one would
 		// send: one epoch, two logs. Another epoch is the way out.
 		c.role = retired
 		c.out.lost()

@@ -201,3 +201,21 @@ func TestALateReplicaLearnsThatItsLeaderGaveUp(t *testing.T) {
 	pass(a, b, c)
 	require.NotZero(t, c.losses)
 }
+
+// A leader that lost its disk does not lead its epoch again: what it would append there, others may have otherwise.
+func TestALeaderWithoutItsDiskTakesAnotherEpoch(t *testing.T) {
+	nodes := onDisk(t, "a", "b", "c")
+	a, b, c := nodes[0], nodes[1], nodes[2]
+	lease := Lease{Epoch: 1, Leader: "a", Replicas: []string{"a", "b", "c"}}
+	lead(t, lease, a, b, c)
+	a.writeMany(10)
+	exchange(a, b, c)
+	empty := onDisk(t, "a")[0]
+	lease.Before = true
+	lead(t, lease, empty, b, c)
+	require.Equal(t, retired, empty.core.role)
+	require.NotZero(t, empty.losses)
+	lead(t, Lease{Epoch: 2, Leader: "a", Replicas: []string{"a", "b", "c"}}, empty, b, c)
+	require.True(t, empty.core.ready)
+	require.Equal(t, int64(10), empty.core.hw)
+}
