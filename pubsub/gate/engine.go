@@ -104,13 +104,11 @@ type Engine struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	watch  *watch
-	seen   sealings
 
 	mu      sync.Mutex // guards what follows and wg.Add
 	closed  bool
 	sealers map[common.Hash]*seal.Sealer // of each topic's present epoch
 	said    map[string]bool              // what Failed was told
-	secret  map[string]bool              // names of topics that were encrypted
 }
 
 // New starts an engine without connections.
@@ -126,7 +124,7 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
-	e := &Engine{cfg: cfg, ring: seal.NewRing(cfg.Chain), sealers: map[common.Hash]*seal.Sealer{}, said: map[string]bool{}, secret: map[string]bool{}}
+	e := &Engine{cfg: cfg, ring: seal.NewRing(cfg.Chain), sealers: map[common.Hash]*seal.Sealer{}, said: map[string]bool{}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if cfg.Mode != Off {
 		e.watch = newWatch(e.ctx, cfg.Proofs, e.fail, cfg.Log)
@@ -206,24 +204,6 @@ func (e *Engine) fail(topic string, partition int32, err error) {
 	if e.cfg.Failed != nil {
 		e.cfg.Failed(topic, partition, err)
 	}
-}
-
-// topic is what the chain says of a topic. One that was encrypted once stays so here: who can delete it and make it anew
-// must not get in clear what its producers and consumers take for secret.
-func (e *Engine) topic(ctx context.Context, name string) (Topic, error) {
-	t, err := e.cfg.Topics.Topic(ctx, name)
-	if err != nil {
-		return t, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case !t.Encrypted && e.secret[name]:
-		return t, ErrDowngraded
-	case t.Encrypted && len(e.secret) < MaxPartitions:
-		e.secret[name] = true
-	}
-	return t, nil
 }
 
 // sealer is the one of the topic's present epoch. Errors: *seal.NoKeyError, or the ledger could not be asked.

@@ -8,8 +8,6 @@ import (
 var (
 	// ErrUnknownTopic is what Topics answers about a name that is no topic.
 	ErrUnknownTopic = errors.New("no such topic on the chain")
-	// ErrDowngraded is about a topic that was encrypted when this engine met it first, and is not now.
-	ErrDowngraded = errors.New("the topic was encrypted and is not any more: it was deleted and made anew; start this program again to use it in clear")
 	// ErrLogin is wrapped by errors of brokers that do not take the token.
 	ErrLogin = errors.New("the broker refused the login")
 	// ErrClosed says that the engine was closed.
@@ -22,7 +20,6 @@ const (
 	Gap        = "batches before it were left out"
 	Backwards  = "it comes again or out of order"
 	Equivocal  = "two different batches were served for it"
-	Replayed   = "it was served at another offset before"
 	Forged     = "it is not in clear what one with the key wrote"
 	Unsealed   = "it is not encrypted though the topic is"
 	Unproved   = "it differs from what the checkpoint on the chain binds"

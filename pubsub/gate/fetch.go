@@ -53,7 +53,7 @@ func (s *session) fetch(h head, frame []byte) (*exchange, []byte, error) {
 	want := make(map[string]asked, len(req.Topics))
 	for _, rt := range req.Topics {
 		a := asked{offsets: make(map[int32]int64, len(rt.Partitions))}
-		a.t, a.err = s.e.topic(ctx, rt.Topic)
+		a.t, a.err = s.e.cfg.Topics.Topic(ctx, rt.Topic)
 		for _, rp := range rt.Partitions {
 			a.offsets[rp.Partition] = rp.FetchOffset
 		}
@@ -91,12 +91,8 @@ func (s *session) fetched(h head, dst, frame []byte, want map[string]asked, hold
 			if !ok {
 				return nil, fmt.Errorf("the broker served partition %d of topic %q, which was not asked for", p.Partition, rt.Topic)
 			}
-			switch {
-			case len(p.RecordBatches) == 0:
-			case p.ErrorCode == 0:
+			if p.ErrorCode == 0 && len(p.RecordBatches) > 0 {
 				all = append(all, s.check(a, rt.Topic, p, offset))
-			default: // nobody may take records beside an error for good
-				p.RecordBatches, changed = []byte{}, true
 			}
 		}
 	}
@@ -195,9 +191,6 @@ func (s *session) reveal(ctx context.Context, v *served, h batch.Header, raw []b
 	var forged *seal.TamperedError
 	switch {
 	case err == nil:
-		if err := s.e.seen.see(place{v.t.ID, v.p.Partition}, h, raw); err != nil {
-			return v.tampered(h.BaseOffset, Replayed, err)
-		}
 		s.clear = out
 	case errors.As(err, &forged):
 		return v.tampered(h.BaseOffset, Forged, err)
@@ -256,7 +249,7 @@ func (s *session) settle(v *served) bool {
 	case errors.As(v.err, &tampered):
 		code = kerr.CorruptMessage
 		s.e.fail(v.t.Name, v.p.Partition, v.err)
-	case errors.As(v.err, &none), errors.Is(v.err, seal.ErrSealed), errors.Is(v.err, ErrDowngraded):
+	case errors.As(v.err, &none), errors.Is(v.err, seal.ErrSealed):
 		code = kerr.TopicAuthorizationFailed
 		s.e.fail(v.t.Name, v.p.Partition, v.err)
 	case errors.Is(v.err, ErrUnknownTopic):

@@ -109,17 +109,6 @@ var lies = map[string]struct {
 		b[1] = batch.WithRecords(b[1], []byte("forged"), 0)
 		return b
 	}, "", Unsealed, 1},
-	"one again at another offset": {func(b [][]byte) [][]byte {
-		again := bytes.Clone(b[0])
-		batch.Assign(again, 3, 0)
-		return append(b[:3:3], again)
-	}, "", Replayed, 3},
-	"a control batch": {func(b [][]byte) [][]byte {
-		h, _, _ := batch.Parse(b[1])
-		h.Attributes |= batch.Control
-		b[1] = batch.Encode(h, []byte("hides a record"))
-		return b
-	}, "", Unsealed, 1},
 	"no batch at all": {func(b [][]byte) [][]byte { return [][]byte{bytes.Repeat([]byte{0xff}, 100)} }, Flipped, Flipped, 0},
 }
 
@@ -363,40 +352,4 @@ func TestDeliveriesWaitWhenTooMuchIsUnproved(t *testing.T) {
 	r.proofs.truth, r.proofs.upTo = map[int64]common.Hash{}, 100 // the leaves' hashes are zero
 	r.proofs.mu.Unlock()
 	require.Equal(t, len(leaves), <-done, "room came with the proof of 100")
-}
-
-// Who deletes an encrypted topic and makes it anew gets nothing in clear from those who knew it.
-func TestAnEncryptedTopicStaysSo(t *testing.T) {
-	r := newRig(t, off)
-	r.topic("acme.secret", true)
-	c := r.client(kgo.RecordRetries(2))
-	r.produce(c, "acme.secret", "one")
-	r.ledger.create("acme.secret", false)
-	require.ErrorIs(t, c.ProduceSync(r.ctx, &kgo.Record{Topic: "acme.secret", Value: []byte("two")}).FirstErr(), kerr.TopicAuthorizationFailed)
-	require.ErrorIs(t, r.failure(), ErrDowngraded)
-	require.Len(t, r.broker.Batches("acme.secret", 0), 1)
-	x := r.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"acme.secret": {0: kgo.NewOffset().At(0)}}))
-	require.ErrorIs(t, x.PollFetches(r.ctx).Err(), kerr.TopicAuthorizationFailed)
-}
-
-// Only what the engine judges, or what holds no records and no addresses, passes.
-func TestOtherRequestsDoNotPass(t *testing.T) {
-	r := newRig(t, off)
-	resp := kmsg.NewPtrApiVersionsResponse()
-	resp.Version = 3
-	for _, key := range []int16{kmsg.Fetch.Int16(), kmsg.ShareFetch.Int16()} {
-		k := kmsg.NewApiVersionsResponseApiKey()
-		k.ApiKey, k.MaxVersion = key, 1
-		resp.ApiKeys = append(resp.ApiKeys, k)
-	}
-	h := head{key: kmsg.ApiVersions.Int16(), version: 3}
-	out, err := apiVersions(h, nil, appendResponse(nil, h, resp))
-	require.NoError(t, err)
-	got := kmsg.NewPtrApiVersionsResponse()
-	require.NoError(t, parseResponse(out, h, got))
-	require.Len(t, got.ApiKeys, 1)
-	req := kmsg.NewPtrShareFetchRequest()
-	frame := kmsg.NewRequestFormatter().AppendRequest(nil, req, 1)
-	_, _, err = r.engine.session(nil, nil, time.Time{}, nil).request(frame)
-	require.ErrorContains(t, err, "not passed on")
 }

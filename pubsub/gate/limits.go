@@ -16,8 +16,6 @@ const (
 	MaxPartitionBatches = 1 << 17
 	// MaxPartitions is how many partitions are followed at once.
 	MaxPartitions = 1 << 16
-	// MaxSealings is how many encrypted batches are remembered to find one that comes again, at least; twice as many at most.
-	MaxSealings = 1 << 16
 	// RunBatches is how many batches are proved at once.
 	RunBatches = 4096
 	// KeepBytes is how much room a connection keeps between messages.

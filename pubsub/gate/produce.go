@@ -74,7 +74,7 @@ func (s *session) outgoing(req *kmsg.ProduceRequest) (topics map[string]Topic, r
 	s.sealed = s.sealed[:0]
 	left := req.Topics[:0]
 	for _, rt := range req.Topics {
-		t, err := s.e.topic(ctx, rt.Topic)
+		t, err := s.e.cfg.Topics.Topic(ctx, rt.Topic)
 		topics[rt.Topic] = t
 		parts := rt.Partitions[:0]
 		for _, rp := range rt.Partitions {
@@ -95,7 +95,7 @@ func (s *session) outgoing(req *kmsg.ProduceRequest) (topics map[string]Topic, r
 			refused = append(refused, r)
 			s.e.cfg.Log.Warn("a batch is not sent", zap.String("topic", rt.Topic), zap.Error(perr))
 			var none *seal.NoKeyError
-			if errors.As(perr, &none) || errors.Is(perr, ErrDowngraded) {
+			if errors.As(perr, &none) {
 				s.e.fail(rt.Topic, rp.Partition, perr)
 			}
 		}
@@ -134,7 +134,7 @@ func refuse(topic string, partition int32, err error) refusal {
 	r := refusal{topic: topic, partition: partition, message: err.Error()}
 	var none *seal.NoKeyError
 	switch {
-	case errors.As(err, &none), errors.Is(err, seal.ErrSealed), errors.Is(err, ErrDowngraded):
+	case errors.As(err, &none), errors.Is(err, seal.ErrSealed):
 		r.err = kerr.TopicAuthorizationFailed
 	case errors.Is(err, batch.ErrCorrupt):
 		r.err = kerr.InvalidRecord

@@ -223,9 +223,6 @@ func (s *session) request(frame []byte) (*exchange, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if !passing[h.key] {
-		return nil, nil, fmt.Errorf("a client sent a %s request, which is not passed on", kmsg.NameForKey(h.key))
-	}
 	switch kmsg.Key(h.key) {
 	case kmsg.Produce:
 		return s.produce(h, frame)

@@ -74,13 +74,6 @@ func EpochOf(raw []byte) uint32 {
 	return binary.BigEndian.Uint32(raw[batch.HeaderBytes+keyIDAt:])
 }
 
-// SessionOf is which act of encryption a sealed batch came of: its session, and the counter in it. No two batches have
-// the same.
-func SessionOf(raw []byte) (id [16]byte, counter uint64) {
-	section := raw[batch.HeaderBytes:]
-	return [16]byte(section[sessionAt:counterAt]), binary.BigEndian.Uint64(section[counterAt:])
-}
-
 // session derives the cipher of a session.
 func session(k Key, chain, topic common.Hash, epoch uint32, id []byte) (cipher.AEAD, error) {
 	info := Context{Chain: chain, Topic: topic, Epoch: epoch}.bytes("bornode batch key v1")
