@@ -21,7 +21,7 @@ type Ledger interface {
 	View() *ledger.View
 	// Changed is closed when there is a newer view.
 	Changed() <-chan struct{}
-	// StaleFor is how long no final block came.
+	// StaleFor is how long no final block came, or how old the newest one is.
 	StaleFor() time.Duration
 }
 
@@ -34,6 +34,9 @@ type Replicas interface {
 	HighWatermark(id replica.ID) int64
 	InSync(id replica.ID) []string
 	CutOff(id replica.ID) bool
+	Reach(peer string) (linked bool, quiet time.Duration)
+	// DeleteBefore deletes records here and at the other replicas.
+	DeleteBefore(id replica.ID, offset int64) error
 }
 
 // Submitter sends calls of the broker's account to the contract; it returns when they are final.

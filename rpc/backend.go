@@ -137,6 +137,7 @@ type Contract interface {
 type Broker interface {
 	Prove(id evidence.ID, from, to int64, withBatches bool) (*evidence.Proven, error)
 	Alarms() []evidence.Alarm
+	Reports() [][]byte
 }
 
 // Readers judges who may read a topic's records: pubsub.Readers.

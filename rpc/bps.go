@@ -240,6 +240,34 @@ func (a *bpsAPI) Alarms() ([]alarmJSON, error) {
 	return out, nil
 }
 
+type reportJSON struct {
+	Broker    common.Address `json:"broker"` // who signed
+	Topic     common.Hash    `json:"topic"`
+	Partition int32          `json:"partition"`
+	Text      string         `json:"text"`
+	Report    hexutil.Bytes  `json:"report"` // the file (docs/wire-topics.md)
+}
+
+// Reports are the files that show which brokers lied, as far as this broker saw it. Anybody can check them.
+func (a *bpsAPI) Reports() ([]reportJSON, error) {
+	if a.back.Broker == nil || a.back.Trust == nil {
+		return nil, notOffered("the evidence of topics: it is no broker;")
+	}
+	out := []reportJSON{}
+	for _, file := range a.back.Broker.Reports() {
+		r, err := proof.DecodeReport(file)
+		if err != nil {
+			continue
+		}
+		g, err := r.Judge(a.back.Trust, contracts.TopicsAddress)
+		if err != nil {
+			continue // it would accuse nobody
+		}
+		out = append(out, reportJSON{g.Broker, g.What.Topic, g.What.Partition, g.What.Error(), file})
+	}
+	return out, nil
+}
+
 // finalSource gives the headers of the chain up to its last irreversible block and a little above.
 type finalSource struct{ c Chain }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/rlp"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 
@@ -27,6 +28,9 @@ const (
 type trustedJSON struct {
 	Number hexutil.Uint64 `json:"number"`
 	Hash   common.Hash    `json:"hash"`
+	// Followed says that he came there from genesis by proofs like this one, and needs what follows alone: otherwise the
+	// schedule in force there is shown by one more end of an epoch.
+	Followed bool `json:"followed"`
 }
 
 type topicProofJSON struct {
@@ -145,7 +149,12 @@ func (a *bpsAPI) bundle(ctx context.Context, id common.Hash, p *evidence.Proven,
 		return nil, err
 	}
 	c := a.back.Chain
-	runs, err := proof.Collect(ctx, trust, finalSource{c}, p.Height, c.CurrentHeader().Number.Uint64())
+	var runs []proof.Run
+	if head := c.CurrentHeader().Number.Uint64(); trusted != nil && trusted.Followed {
+		runs, err = a.follower().Collect(ctx, finalSource{c}, uint64(trusted.Number), p.Height, head)
+	} else {
+		runs, err = proof.Collect(ctx, trust, finalSource{c}, p.Height, head)
+	}
 	if err != nil {
 		return nil, &Error{Code: codeServer, Message: err.Error()}
 	}
@@ -153,6 +162,15 @@ func (a *bpsAPI) bundle(ctx context.Context, id common.Hash, p *evidence.Proven,
 		Genesis: trust.Genesis, Runs: runs, Height: p.Height, Event: *ev, Partitions: p.Partitions, Head: p.Head, HeadPath: p.HeadPath,
 		First: p.First, Leaves: p.Leaves, Path: p.Path, Batches: p.Batches,
 	}, nil
+}
+
+// follower remembers the ends of epochs for those who followed the chain.
+func (a *bpsAPI) follower() *proof.Follower {
+	if f := a.epochs.Load(); f != nil {
+		return f
+	}
+	a.epochs.CompareAndSwap(nil, proof.NewFollower(a.back.Trust))
+	return a.epochs.Load()
 }
 
 // trust is where a proof begins.
@@ -187,6 +205,89 @@ func (a *bpsAPI) checkpointEvent(id common.Hash, height, seq uint64) (*proof.Eve
 		}
 	}
 	return nil, &Error{Code: codeServer, Message: fmt.Sprintf("block %d has no checkpoint %d of topic %s; the receipts are not kept, or the broker's evidence is of another chain", height, seq, id)}
+}
+
+type operationsProofJSON struct {
+	Topic  common.Hash    `json:"topic"`
+	Number hexutil.Uint64 `json:"number"` // of the final block whose state is shown
+	Hash   common.Hash    `json:"hash"`
+	Proof  hexutil.Bytes  `json:"proof"` // an audit file without operations (docs/wire-topics.md)
+}
+
+// OperationsProof shows where a topic's log of operations stands at the newest block that can be shown to be final, from the
+// genesis file or a trusted block on: what an audit begins with that does not trust the node.
+func (a *bpsAPI) OperationsProof(ctx context.Context, topic string, trusted *trustedJSON) (*operationsProofJSON, error) {
+	leave, err := a.enterCall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	trust, err := a.trust(trusted)
+	if err != nil {
+		return nil, err
+	}
+	c := a.back.Chain
+	id, err := a.topicOf(ctx, c.FinalHeader(), topic)
+	if err != nil {
+		return nil, err
+	}
+	out := &proof.Audit{Genesis: trust.Genesis, Topic: id}
+	head := c.CurrentHeader().Number.Uint64()
+	if out.Height, err = proof.Newest(ctx, finalSource{c}, head); err == nil {
+		out.Runs, err = proof.Collect(ctx, trust, finalSource{c}, out.Height, head)
+	}
+	if err != nil {
+		return nil, &Error{Code: codeServer, Message: err.Error()}
+	}
+	if err := a.operationsState(out); err != nil {
+		return nil, err
+	}
+	file, err := out.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if len(file) > maxProofBytes {
+		return nil, limitExceeded("the proof has %d bytes, %d are given at once; name a trusted block nearer to block %d", len(file), maxProofBytes, out.Height)
+	}
+	held := a.hold(a.host(ctx))
+	defer held.give()
+	if err := held.gather(answerCopies * 2 * len(file)); err != nil {
+		return nil, err
+	}
+	return &operationsProofJSON{Topic: id, Number: hexutil.Uint64(out.Height), Hash: c.CanonicalHash(out.Height), Proof: file}, nil
+}
+
+// operationsState adds what the state of the block holds.
+func (a *bpsAPI) operationsState(out *proof.Audit) error {
+	h := a.back.Chain.Sealed(a.back.Chain.CanonicalHash(out.Height))
+	if h == nil {
+		return &Error{Code: codeServer, Message: fmt.Sprintf("block %d is gone; ask again", out.Height)}
+	}
+	s, err := a.back.Chain.StateAt(h.Header)
+	if err != nil {
+		return fmt.Errorf("state of block %d is not available: %w", out.Height, err)
+	}
+	accounts, err := s.Database().OpenTrie(h.Header.Root)
+	if err != nil {
+		return &Error{Code: codeServer, Message: fmt.Sprintf("the state of block %d cannot be proved: %v; ask again", out.Height, err)}
+	}
+	var storage proof.Prover
+	root := s.GetStorageRoot(contracts.TopicsAddress)
+	if root != (common.Hash{}) && root != types.EmptyRootHash {
+		if storage, err = s.Database().OpenStorageTrie(h.Header.Root, contracts.TopicsAddress, root, nil); err != nil {
+			return err
+		}
+	}
+	at := proof.Place{Contract: contracts.TopicsAddress}
+	at.Counts, at.Root = contracts.OperationsSlots(out.Topic)
+	p, err := proof.ProveState(accounts, storage, at)
+	if err != nil {
+		return err
+	}
+	out.State = *p
+	to, err := p.Verify(h.Header.Root, at)
+	out.From = to
+	return err
 }
 
 type epochsJSON struct {

@@ -13,7 +13,6 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"github.com/bornode/bornode/contracts"
-	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/pubsub/proof"
 )
 
@@ -112,7 +111,7 @@ func writeNew(path string, b []byte) error {
 }
 
 type proofJob struct {
-	File, Genesis, Checkpoint string
+	File, Genesis, Checkpoint, Topic string
 }
 
 // checkedProof is what a proof file proves.
@@ -133,36 +132,17 @@ type checkedProof struct {
 	Trusted   bool           `json:"trusted"`
 }
 
-func (a *app) verifyProof(j proofJob) error {
-	if j.Genesis == "" {
-		return fail(exitUsage, "name the network's genesis file with --genesis")
-	}
-	gen, err := genesis.Load(j.Genesis)
-	if err != nil {
-		return fail(exitUsage, "%w", err)
-	}
-	trust, err := proof.TrustGenesis(gen)
-	if err != nil {
-		return fail(exitUsage, "%s: %w", j.Genesis, err)
-	}
-	if j.Checkpoint != "" {
-		c, err := parseCheckpoint(j.Checkpoint)
-		if err != nil {
-			return fail(exitUsage, "--checkpoint: %w", err)
-		}
-		trust.Checkpoint = &proof.Checkpoint{Height: c.Height, Hash: c.Hash}
-	}
-	raw, err := readFile(j.File, proof.MaxBundleBytes)
-	if err != nil {
-		return fail(exitUsage, "%w", err)
-	}
+func (a *app) verifyProof(j proofJob, trust *proof.Trust, raw []byte) error {
 	b, err := proof.DecodeBundle(raw)
 	if err != nil {
-		return fail(exitVerify, "%s is not valid: %w", j.File, err)
+		return err
 	}
 	v, err := b.Verify(trust, contracts.TopicsAddress)
+	if err == nil {
+		err = j.of(v.Topic)
+	}
 	if err != nil {
-		return fail(exitVerify, "%s is not valid: %w", j.File, err)
+		return err
 	}
 	out := checkedProof{
 		trust.Params.ChainID, trust.Genesis, v.Topic, v.Partition, v.From, v.To, v.Batches, v.WithBytes, v.Checkpoint.Seq, v.Checkpoint.Broker, v.Height, v.Block, v.Time, j.Checkpoint != "",
