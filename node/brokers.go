@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -80,6 +81,12 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 		return err
 	}
 	n.onClose(b.closeEvidence)
+	b.store.Hold(func(id store.ID, start int64) int64 {
+		if replica.Stash(id) { // nothing of it is proved
+			return math.MaxInt64
+		}
+		return b.evidence.Read(evidence.ID(id), start)
+	})
 	if b.broker, err = pubsub.New(cfg, pubsub.Deps{
 		PeerID: string(n.host.ID()), Account: signer.Account(), ClusterID: clusterID(n.chain.Genesis().Hash()),
 		Ledger: b.mirror, Store: b.store, Replicas: b.manager, Submit: b.submit, Evidence: b.evidence, Now: time.Now, Log: log, Registry: n.reg,

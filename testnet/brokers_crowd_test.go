@@ -168,7 +168,7 @@ func TestAThousandConnectionsAtOnce(t *testing.T) {
 
 // Consumers that ask and do not read cost a bounded amount of memory and are sent away in the end; others read on.
 func TestSlowConsumersHoldNobodyUp(t *testing.T) {
-	const slow, records, size = 48, 512, 128 << 10
+	const slow, records, size = 48, 256, 128 << 10
 	const allowed = 256 // MiB of the leader
 	n, leader := crowdNetwork(t, "pubsub.kafka.answer_memory=67108864", "pubsub.kafka.frame_timeout=5s")
 	lazy := n.Accounts[1]

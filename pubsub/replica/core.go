@@ -366,7 +366,14 @@ func (c *core) calm() bool {
 
 // receive takes one item from a peer.
 func (c *core) receive(peer string, it *item) {
-	if c.broken != nil || it.Epoch != c.lease.Epoch {
+	if it.Epoch != c.lease.Epoch {
+		return
+	}
+	if c.role == retired && c.retire != nil && it.Kind == kindState && slices.Contains(c.lease.Replicas, peer) {
+		c.retire[peer] = true // it may have seen the lease after it was told
+		c.out.send(peer)
+	}
+	if c.broken != nil {
 		return
 	}
 	switch it.Kind {

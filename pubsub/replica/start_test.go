@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -184,4 +185,19 @@ func TestReplicaUnderANewName(t *testing.T) {
 	lead(t, Lease{Epoch: 2, Leader: "a2", Replicas: []string{"a2", "b", "c2"}}, again, b, renamed)
 	require.Equal(t, retired, again.core.role)
 	require.Equal(t, following, b.core.role)
+}
+
+// A replica that sees the lease after its leader gave it up learns that all the same.
+func TestALateReplicaLearnsThatItsLeaderGaveUp(t *testing.T) {
+	nodes := onDisk(t, "a", "b", "c")
+	a, b, c := nodes[0], nodes[1], nodes[2]
+	lease := Lease{Epoch: 1, Leader: "a", Replicas: []string{"a", "b", "c"}}
+	lead(t, lease, a, b)
+	a.core.fail("a test", errors.New("input/output error"))
+	pass(a, b, c) // c does not know the lease yet
+	require.NotZero(t, b.losses)
+	require.Zero(t, c.losses)
+	require.NoError(t, c.core.setLease(lease))
+	pass(a, b, c)
+	require.NotZero(t, c.losses)
 }
