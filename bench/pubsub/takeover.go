@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	takeoverTime = time.Minute            // for the next acknowledgement
-	recoverTime  = 2 * time.Minute        // for the killed broker to be in sync again
-	steadyTime   = 5 * time.Second        // for which a leader has led before it is killed
+	takeoverTime = time.Minute     // for the next acknowledgement
+	recoverTime  = 2 * time.Minute // for the killed broker to be in sync again
+	steadyTime   = 5 * time.Second // for which a leader has led before it is killed
 	steadyLooks  = 10
 	sendEvery    = 5 * time.Millisecond   // the resolution
 	attemptTime  = 250 * time.Millisecond // of the client's requests, so that it notices a dead broker soon
