@@ -21,7 +21,7 @@ type Ledger interface {
 	View() *ledger.View
 	// Changed is closed when there is a newer view.
 	Changed() <-chan struct{}
-	// StaleFor is how long no final block came.
+	// StaleFor is how long no final block came, or how old the newest one is.
 	StaleFor() time.Duration
 }
 

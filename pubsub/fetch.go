@@ -123,6 +123,7 @@ func (f *fetching) run(ctx context.Context) {
 		}
 		break
 	}
+	f.fit(ctx)
 	f.settle()
 }
 
@@ -130,6 +131,28 @@ func (f *fetching) run(ctx context.Context) {
 // for more than comes must not look at each commit.
 func gatherTime(looks int) time.Duration {
 	return min(gatherRecords<<min(looks, 16), gatherLongest)
+}
+
+// fit has memory counted for what was read. A batch goes out whole, however little was granted; where that is too much
+// for now, it is let go of and read again when there is room, or not at all: the client asks again.
+func (f *fetching) fit(ctx context.Context) {
+	total := 0
+	for i := range f.parts {
+		total += len(f.parts[i].out.RecordBatches)
+	}
+	if f.x.conn.Keep(total) {
+		return
+	}
+	for i := range f.parts {
+		f.parts[i].out.RecordBatches = []byte{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxRoomWait)
+	defer cancel()
+	if f.x.conn.Await(ctx, total) != nil {
+		return
+	}
+	f.room = total
+	f.read()
 }
 
 // read fills every partition with what there is, within the request's bytes. It returns how many it found.

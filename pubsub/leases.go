@@ -109,7 +109,8 @@ func (l *leases) apply(ctx context.Context, v *ledger.View) error {
 // told once more, and keeps its log until the topic ends: it may be the last copy.
 func (l *leases) take(id store.ID, name string, part *ledger.Partition, peers map[common.Address]string, retain store.Retention, mine bool) *replica.Lease {
 	old, known := l.known[id]
-	if known && old.lease.Epoch == part.Epoch && old.retain == retain {
+	same := known && old.lease.Epoch == part.Epoch && names(&old.lease, part, peers)
+	if same && old.retain == retain {
 		return nil
 	}
 	if mine {
@@ -124,10 +125,23 @@ func (l *leases) take(id store.ID, name string, part *ledger.Partition, peers ma
 		lease.Replicas = append(lease.Replicas, peers[a])
 	}
 	l.known[id] = kept{name, lease, retain}
-	if known && old.lease.Epoch == part.Epoch {
+	if same {
 		return nil
 	}
 	return &lease
+}
+
+// names reports whether a lease still calls the brokers by their peer ids: one that moved to another node key has a new one.
+func names(l *replica.Lease, part *ledger.Partition, peers map[common.Address]string) bool {
+	if l.Leader != peers[part.Leader] || len(l.Replicas) != len(part.Replicas) {
+		return false
+	}
+	for i, a := range part.Replicas {
+		if l.Replicas[i] != peers[a] {
+			return false
+		}
+	}
+	return true
 }
 
 // drop forgets the partitions of topics that were deleted, and deletes their logs. That a view lacks a topic is not

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/pubsub/group"
+	"github.com/bornode/bornode/pubsub/ledger"
+	"github.com/bornode/bornode/pubsub/replica"
+	"github.com/bornode/bornode/pubsub/store"
 )
 
 // unreadLog is a log of groups that cannot be read.
@@ -36,4 +40,23 @@ func TestADeletedTopicDoesNotHoldLeasesUp(t *testing.T) {
 	b.groups.Resign(3)
 	l.wg.Wait()
 	require.Empty(t, l.known)
+}
+
+// A broker that registers with another node key is called by it at once, under leases that stand.
+func TestABrokerWithANewKeyKeepsItsLeases(t *testing.T) {
+	l := newLeases(&Broker{})
+	a, b := common.Address{1}, common.Address{2}
+	part := &ledger.Partition{Leader: a, Epoch: 3, Replicas: []common.Address{a, b}}
+	peers := map[common.Address]string{a: "peer a", b: "peer b"}
+	take := func() *replica.Lease {
+		return l.take(store.ID{}, "acme.orders", part, peers, store.Retention{}, false)
+	}
+	require.NotNil(t, take())
+	require.Nil(t, take())
+	peers[b] = "new peer b"
+	require.Equal(t, []string{"peer a", "new peer b"}, take().Replicas)
+	require.Nil(t, take())
+	peers[a] = "new peer a"
+	require.Equal(t, "new peer a", take().Leader)
+	require.Nil(t, take())
 }

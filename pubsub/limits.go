@@ -9,6 +9,8 @@ const (
 	minLedgerAge = 10 * time.Second
 	// maxFetchWait bounds how long a fetch may wait for records.
 	maxFetchWait = 60 * time.Second
+	// maxRoomWait bounds how long a fetch waits for memory to answer with a batch; then it is answered without.
+	maxRoomWait = 5 * time.Second
 	// maxProduceWait bounds how long a produce may wait for its replicas.
 	maxProduceWait = 60 * time.Second
 	// maxTenantsOfConn bounds the tenants that one connection may work with.

@@ -12,7 +12,7 @@ import (
 )
 
 // names turns "LFD" into accounts; L leads.
-func names(s string) (list []common.Address) {
+func accountsOf(s string) (list []common.Address) {
 	for _, c := range s {
 		list = append(list, common.Address{byte(c)})
 	}
@@ -64,9 +64,9 @@ func TestNextStepOfAPlacement(t *testing.T) {
 		"the second of all is waited for":          {replicas: "L", count: 2, insync: "L", spare: "LX", replicasTo: "XL"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			gone := names(c.gone)
-			p := placement{self: common.Address{'L'}, replicas: names(c.replicas), wanted: names(c.wanted), count: c.count, insync: names(c.insync),
-				spare: names(c.spare), gone: func(a common.Address) bool { return slices.Contains(gone, a) }}
+			gone := accountsOf(c.gone)
+			p := placement{self: common.Address{'L'}, replicas: accountsOf(c.replicas), wanted: accountsOf(c.wanted), count: c.count, insync: accountsOf(c.insync),
+				spare: accountsOf(c.spare), gone: func(a common.Address) bool { return slices.Contains(gone, a) }}
 			m := p.next()
 			require.Equal(t, c.replicasTo, letters(m.replicas))
 			require.Equal(t, c.to == "", m.to == common.Address{})
@@ -151,7 +151,7 @@ func (w *placementWorld) fits(t *testing.T, m move) {
 func TestPlacementsComeToRestWhereTheyShould(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		w := &placementWorld{all: names("ABCDEFGH")[:3+r.IntN(6)], down: map[common.Address]bool{}}
+		w := &placementWorld{all: accountsOf("ABCDEFGH")[:3+r.IntN(6)], down: map[common.Address]bool{}}
 		w.count, w.partition = 1+r.IntN(min(5, len(w.all))), r.IntN(8)
 		w.replicas = slices.Clone(w.all[:w.count])
 		w.self = w.replicas[0]

@@ -28,6 +28,9 @@ const (
 type trustedJSON struct {
 	Number hexutil.Uint64 `json:"number"`
 	Hash   common.Hash    `json:"hash"`
+	// Followed says that he came there from genesis by proofs like this one, and needs what follows alone: otherwise the
+	// schedule in force there is shown by one more end of an epoch.
+	Followed bool `json:"followed"`
 }
 
 type topicProofJSON struct {
@@ -146,7 +149,12 @@ func (a *bpsAPI) bundle(ctx context.Context, id common.Hash, p *evidence.Proven,
 		return nil, err
 	}
 	c := a.back.Chain
-	runs, err := proof.Collect(ctx, trust, finalSource{c}, p.Height, c.CurrentHeader().Number.Uint64())
+	var runs []proof.Run
+	if head := c.CurrentHeader().Number.Uint64(); trusted != nil && trusted.Followed {
+		runs, err = a.follower().Collect(ctx, finalSource{c}, uint64(trusted.Number), p.Height, head)
+	} else {
+		runs, err = proof.Collect(ctx, trust, finalSource{c}, p.Height, head)
+	}
 	if err != nil {
 		return nil, &Error{Code: codeServer, Message: err.Error()}
 	}
@@ -154,6 +162,15 @@ func (a *bpsAPI) bundle(ctx context.Context, id common.Hash, p *evidence.Proven,
 		Genesis: trust.Genesis, Runs: runs, Height: p.Height, Event: *ev, Partitions: p.Partitions, Head: p.Head, HeadPath: p.HeadPath,
 		First: p.First, Leaves: p.Leaves, Path: p.Path, Batches: p.Batches,
 	}, nil
+}
+
+// follower remembers the ends of epochs for those who followed the chain.
+func (a *bpsAPI) follower() *proof.Follower {
+	if f := a.epochs.Load(); f != nil {
+		return f
+	}
+	a.epochs.CompareAndSwap(nil, proof.NewFollower(a.back.Trust))
+	return a.epochs.Load()
 }
 
 // trust is where a proof begins.

@@ -277,7 +277,7 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 	reports, err := api.Reports()
 	require.NoError(t, err)
 	require.Empty(t, reports, "what shows nothing is not told")
-	for _, trusted := range []*trustedJSON{nil, {12, c.CanonicalHash(12)}, {4, c.CanonicalHash(4)}} {
+	for _, trusted := range []*trustedJSON{nil, {Number: 12, Hash: c.CanonicalHash(12)}, {Number: 4, Hash: c.CanonicalHash(4)}} {
 		p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, trusted, nil)
 		require.NoError(t, err)
 		b, err := proof.DecodeBundle(p.Proof)
@@ -293,9 +293,23 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 		require.EqualValues(t, 3, v.Checkpoint.Seq)
 	}
 	provesBatches(t, api, id)
+	whole := proof.NewChain(c.trust)
+	first, err := proof.Collect(context.Background(), c.trust, finalSource{c}, 9, c.CurrentHeader().Number.Uint64())
+	require.NoError(t, err)
+	require.NoError(t, whole.Extend(&first[0])) // the first epoch
+	p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, &trustedJSON{Number: hexutil.Uint64(whole.Height()), Hash: whole.Hash(), Followed: true}, nil)
+	require.NoError(t, err)
+	b, err := proof.DecodeBundle(p.Proof)
+	require.NoError(t, err)
+	for i := range b.Runs {
+		require.Greater(t, b.Runs[i].Headers[0].Number(), uint64(4), "what was followed is left out")
+		require.NoError(t, whole.Extend(&b.Runs[i]))
+	}
+	require.GreaterOrEqual(t, whole.Height(), uint64(10))
+
 	_, err = api.Proof(context.Background(), id.Hex(), 0, 2, nil, nil, nil, nil)
 	require.ErrorContains(t, err, "not covered by a checkpoint")
-	_, err = api.Proof(context.Background(), id.Hex(), 0, 0, nil, nil, &trustedJSON{4, common.Hash{1}}, nil)
+	_, err = api.Proof(context.Background(), id.Hex(), 0, 0, nil, nil, &trustedJSON{Number: 4, Hash: common.Hash{1}}, nil)
 	require.ErrorContains(t, err, "not a final block")
 	_, err = api.Proof(context.Background(), "nodot", 0, 0, nil, nil, nil, nil)
 	require.Error(t, err)
@@ -330,7 +344,7 @@ func TestStateOfOperationsIsProved(t *testing.T) {
 		p.Counts, p.Root = contracts.OperationsSlots(id)
 		return p
 	}
-	for _, trusted := range []*trustedJSON{nil, {12, c.CanonicalHash(12)}} {
+	for _, trusted := range []*trustedJSON{nil, {Number: 12, Hash: c.CanonicalHash(12)}} {
 		p, err = api.OperationsProof(t.Context(), mine.Hex(), trusted)
 		require.NoError(t, err)
 		require.Equal(t, c.CanonicalHash(uint64(p.Number)), p.Hash)
@@ -351,6 +365,6 @@ func TestStateOfOperationsIsProved(t *testing.T) {
 	v, err := a.Verify(c.trust, at(none))
 	require.NoError(t, err)
 	require.Zero(t, v.To, "that there are none is proved as well")
-	_, err = api.OperationsProof(t.Context(), mine.Hex(), &trustedJSON{4, common.Hash{1}})
+	_, err = api.OperationsProof(t.Context(), mine.Hex(), &trustedJSON{Number: 4, Hash: common.Hash{1}})
 	require.ErrorContains(t, err, "not a final block")
 }

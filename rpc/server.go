@@ -9,12 +9,15 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/core/types"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/pubsub/proof"
 )
 
 // service is what all namespaces share. It has no exported methods, since those of an embedded type would become
@@ -36,6 +39,8 @@ type service struct {
 	traces     *gate
 
 	secret []byte // of tokens; nil: none are taken
+
+	epochs atomic.Pointer[proof.Follower] // of proofs for those who followed the chain; nil: before the first
 
 	inFlight      *budget // bytes of requests and answers
 	subscriptions *budget

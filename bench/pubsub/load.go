@@ -78,7 +78,7 @@ func (r *run) load(ctx context.Context, size int, by through) error {
 	for i := range value {
 		value[i] = byte(rand.Uint32()) //nolint:gosec // load
 	}
-	r.calm(ctx)
+	idle := r.idle(ctx)
 	profiled := r.profile(ctx, by, size, "produce")
 	var acked atomic.Int64
 	var failed atomic.Pointer[error]
@@ -102,14 +102,14 @@ func (r *run) load(ctx context.Context, size int, by through) error {
 	}
 	seconds, client := time.Since(begun).Seconds(), r.used().client
 	r.calm(ctx)
+	records := float64(acked.Load())
+	r.note(size, by, whatProduce, records/seconds)
+	r.note(size, by, whatProduceCPU, micros(r.beside(idle, begun, before))/records)
+	r.note(size, by, whatProduceClient, micros(client-before.client)/records)
 	if err := profiled(); err != nil {
 		return err
 	}
-	records := float64(acked.Load())
-	r.note(size, by, whatProduce, records/seconds)
-	r.note(size, by, whatProduceCPU, micros(r.used().nodes-before.nodes)/records)
-	r.note(size, by, whatProduceClient, micros(client-before.client)/records)
-	if err := r.fetch(wait, consume, size, by, acked.Load()); err != nil {
+	if err := r.fetch(wait, consume, size, by, acked.Load(), idle); err != nil {
 		return fmt.Errorf("fetch %s: %w", topic, err)
 	}
 	return r.gone(ctx, topic)
@@ -117,7 +117,7 @@ func (r *run) load(ctx context.Context, size int, by through) error {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-func (r *run) fetch(ctx context.Context, consume func() (consumer, error), size int, by through, records int64) error {
+func (r *run) fetch(ctx context.Context, consume func() (consumer, error), size int, by through, records int64, idle float64) error {
 	c, err := consume()
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (r *run) fetch(ctx context.Context, consume func() (consumer, error), size 
 	seconds, client := time.Since(begun).Seconds(), r.used().client
 	r.calm(ctx)
 	r.note(size, by, whatFetch, float64(records)/seconds)
-	r.note(size, by, whatFetchCPU, micros(r.used().nodes-before.nodes)/float64(records))
+	r.note(size, by, whatFetchCPU, micros(r.beside(idle, begun, before))/float64(records))
 	r.note(size, by, whatFetchClient, micros(client-before.client)/float64(records))
 	return profiled()
 }
@@ -152,6 +152,9 @@ func (r *run) delay(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
+	if err := warm(ctx, c); err != nil {
+		return fmt.Errorf("topic %s: %w", topic, err)
+	}
 	total := r.o.Rate * r.o.Seconds
 	bounded, cancel := context.WithTimeout(ctx, time.Duration(r.o.Seconds)*time.Second+drainTime)
 	defer cancel()
@@ -173,6 +176,25 @@ func (r *run) delay(ctx context.Context) error {
 	r.note(0, through{}, whatMedian, figures.Quantile(late, 0.5).Seconds()*1000)
 	r.note(0, through{}, whatTail, figures.Quantile(late, 0.99).Seconds()*1000)
 	return r.gone(ctx, topic)
+}
+
+// warm has a client find its brokers and log in, and read what it wrote, before a measurement.
+func warm(ctx context.Context, c *kgo.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	for range warmRecords {
+		if err := c.ProduceSync(ctx, &kgo.Record{Value: make([]byte, delayBytes)}).FirstErr(); err != nil {
+			return err
+		}
+	}
+	for got := 0; got < warmRecords; {
+		f := c.PollFetches(ctx)
+		if err := f.Err0(); err != nil {
+			return err
+		}
+		got += f.NumRecords()
+	}
+	return nil
 }
 
 // logins measures the first answer to new clients, one after another: TLS, login, one request.

@@ -130,6 +130,25 @@ func (r *run) used() (u used) {
 	return u
 }
 
+// idle is how much processor time the network uses at rest, per second: the chain's blocks.
+func (r *run) idle(ctx context.Context) (share float64) {
+	r.calm(ctx)
+	begun, before := time.Now(), r.used()
+	rest := time.NewTimer(idleLook)
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-ctx.Done():
+	}
+	return (r.used().nodes - before.nodes).Seconds() / time.Since(begun).Seconds()
+}
+
+// beside is the processor time of the nodes since then, beside what they use at rest.
+func (r *run) beside(idle float64, begun time.Time, before used) time.Duration {
+	at := r.used().nodes - before.nodes
+	return max(at-time.Duration(idle*float64(time.Since(begun))), 0)
+}
+
 // calm waits until the network has done what a load left behind: the last replica's copies, trees, checkpoints.
 func (r *run) calm(ctx context.Context) {
 	tick := time.NewTicker(calmLook)

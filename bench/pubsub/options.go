@@ -18,8 +18,10 @@ const (
 	calmTime     = 10 * time.Second
 	calmShare    = 0.25 // of a core, below which a network is done with a load
 	calmLook     = 200 * time.Millisecond
+	idleLook     = 2 * time.Second
 	stampBytes   = 8 // a record of the run at a fixed rate begins with its time
 	delayBytes   = 100
+	warmRecords  = 50 // written and read, one by one, before delay is measured
 	maxSeconds   = 600
 	maxRounds    = 100
 	maxTakeovers = 100

@@ -21,8 +21,8 @@ type Report struct {
 	Decisions []Decision     `json:"decisions"`
 }
 
-// Load is one variant at one record size. CPU is in us per record: of all nodes, the chain included, and of the process
-// with the client.
+// Load is one variant at one record size. CPU is in us per record: of all nodes beside what they use at rest, and of
+// the process with the client.
 type Load struct {
 	Variant       string         `json:"variant"`
 	Client        string         `json:"client"`

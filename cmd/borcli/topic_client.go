@@ -37,6 +37,8 @@ type brokerFlags struct {
 	sealKey     string
 	certificate string
 	provers     []string
+	encrypt     []string
+	owners      []string
 	plain       bool
 }
 
@@ -47,6 +49,8 @@ func (q *brokerFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&q.genesis, "genesis", "", "genesis file of the network, which all proofs go back to")
 	f.StringVar(&q.verify, "verify", "follow", "follow (deliver at once, check when a checkpoint comes), proved (deliver only what is proved) or off")
 	f.StringSliceVar(&q.provers, "provers", nil, "JSON-RPC addresses of more nodes that may have proofs: brokers of the topic have them")
+	f.StringSliceVar(&q.encrypt, "encrypt", nil, "topics that are encrypted whatever the node says: names, prefixes that end with a dot, or * for all")
+	f.StringSliceVar(&q.owners, "owner", nil, "whose sealed keys are taken, by tenant (acme=0x...), whatever the node says of topics' owners")
 	q.keys(f)
 }
 
@@ -65,7 +69,11 @@ func (q *brokerFlags) open(ctx context.Context, a *app, log *zap.Logger) (*clien
 		return nil, fail(exitUsage, "--verify is %q: use follow, proved or off", q.verify)
 	}
 	cfg := client.Config{Brokers: q.brokers, Node: a.Node, Provers: q.provers, CA: q.ca, Mode: mode, Log: log}
+	cfg.Encrypt = q.encrypt
 	var err error
+	if cfg.Owners, err = parseOwners(q.owners); err != nil {
+		return nil, err
+	}
 	if q.genesis != "" {
 		if cfg.Genesis, err = genesis.Load(q.genesis); err != nil {
 			return nil, fail(exitUsage, "--genesis: %v", err)
@@ -93,6 +101,20 @@ func (q *brokerFlags) open(ctx context.Context, a *app, log *zap.Logger) (*clien
 		return nil, fail(exitUsage, "the node at %s is of chain %d, --chain-id asks for %d: use another node, or correct the setting", redacted(a.Node), c.ChainID(), a.ChainID)
 	}
 	return c, nil
+}
+
+// parseOwners reads tenant=account arguments.
+func parseOwners(list []string) (map[string]common.Address, error) {
+	owners := map[string]common.Address{}
+	for _, x := range list {
+		tenant, text, _ := strings.Cut(x, "=")
+		who, err := parseAddress(text)
+		if err != nil || tenant == "" {
+			return nil, fail(exitUsage, "--owner is %q: write it as tenant=account", x)
+		}
+		owners[tenant] = who
+	}
+	return owners, nil
 }
 
 // identity reads who the client is.
@@ -198,6 +220,7 @@ func (a *app) lastingSigner(ctx context.Context) (client.Signer, error) {
 func explainClient(err error) error {
 	var tampered *client.TamperError
 	var none *client.NoKeyError
+	var down *client.DowngradeError
 	var done *exitError
 	switch {
 	case err == nil || errors.As(err, &done):
@@ -206,7 +229,7 @@ func explainClient(err error) error {
 		return fail(exitVerify, "%v", err)
 	case errors.Is(err, client.ErrWrongChain):
 		return fail(exitVerify, "%v: use the genesis file of the node's network", err)
-	case errors.As(err, &none), errors.Is(err, client.ErrLogin), errors.Is(err, client.ErrVoucher):
+	case errors.As(err, &none), errors.As(err, &down), errors.Is(err, client.ErrLogin), errors.Is(err, client.ErrVoucher):
 		return fail(exitRefused, "%v", err)
 	case errors.Is(err, client.ErrReverted):
 		return fail(exitReverted, "%v", err)

@@ -174,7 +174,7 @@ func (a *Admin) Groups() (*kadm.Client, error) {
 		return nil, ErrClosed
 	}
 	if a.kafka == nil {
-		e, err := a.c.engine(nil, nil)
+		e, err := a.c.engine(nil, nil, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -37,8 +37,8 @@ type chain struct {
 
 // mark is the newest checkpoint of a topic.
 type mark struct {
-	seq uint64
-	at  time.Time
+	info contracts.CheckpointInfo
+	at   time.Time
 }
 
 type known struct {
@@ -290,27 +290,27 @@ func (c *chain) allBrokers(ctx context.Context) ([]contracts.Broker, error) {
 	return contracts.DecodeBrokers(ret)
 }
 
-// newestCheckpoint is the number of a topic's newest checkpoint; 0: none.
-func (c *chain) newestCheckpoint(ctx context.Context, topic common.Hash) (uint64, error) {
+// newestCheckpoint is a topic's newest checkpoint; number 0: none.
+func (c *chain) newestCheckpoint(ctx context.Context, topic common.Hash) (contracts.CheckpointInfo, error) {
 	c.mu.Lock()
 	m, ok := c.marks[topic]
 	c.mu.Unlock()
 	if ok && time.Since(m.at) < CheckpointFresh {
-		return m.seq, nil
+		return m.info, nil
 	}
 	ret, err := c.view(ctx, contracts.CheckpointCall(topic))
 	if err != nil {
-		return 0, err
+		return contracts.CheckpointInfo{}, err
 	}
 	info, err := contracts.DecodeCheckpoint(ret)
 	if err != nil {
-		return 0, err
+		return info, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.marks) >= KnownTopics {
 		clear(c.marks)
 	}
-	c.marks[topic] = mark{info.Seq, time.Now()}
-	return info.Seq, nil
+	c.marks[topic] = mark{info, time.Now()}
+	return info, nil
 }

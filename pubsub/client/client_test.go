@@ -284,3 +284,27 @@ func FuzzParseRequest(f *testing.F) {
 		require.Error(t, r.Check())
 	})
 }
+
+func TestATopicToldToBeEncryptedIsNotSentInClear(t *testing.T) {
+	w := newWorld(t)
+	w.topic(w.admin(w.client(w.owner)), "acme.secret", false)
+	w.topic(w.admin(w.client(w.owner)), "acme.orders", false)
+	for _, told := range []string{"acme.secret", "acme.s.", EncryptAll} {
+		c := w.client(w.owner, func(c *Config) { c.Encrypt = []string{told} })
+		p, err := c.Producer(kgo.RecordRetries(1))
+		require.NoError(t, err)
+		topic := "acme.secret"
+		if told == "acme.s." {
+			w.topic(w.admin(c), "acme.s.more", false)
+			topic = "acme.s.more"
+		}
+		_, err = p.Send(w.ctx, &Record{Topic: topic, Value: []byte("x")})
+		var down *DowngradeError
+		require.ErrorAs(t, err, &down, told)
+		require.Empty(t, w.kafka.Batches(topic, 0))
+		if told != EncryptAll {
+			_, err = p.Send(w.ctx, &Record{Topic: "acme.orders", Value: []byte("x")})
+			require.NoError(t, err)
+		}
+	}
+}

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/genesis"
@@ -51,6 +53,9 @@ type Config struct {
 	// Owners are accounts whose sealed keys are taken, by tenant, whatever the node says of a topic's owner. A tenant
 	// that is not named: the owner is who the node says.
 	Owners map[string]common.Address
+	// Encrypt names topics that are encrypted whatever the node says of them: names, prefixes that end with a dot
+	// ("acme."), or EncryptAll. Nothing of them is sent or taken in clear.
+	Encrypt []string
 	// CA is the PEM file with the authority of the brokers' certificates; TLS is for all else and comes before CA. With
 	// neither, brokers are talked to in clear, which is done on this machine alone.
 	CA  string
@@ -58,6 +63,21 @@ type Config struct {
 	// Mode is Follow if it is not set.
 	Mode Mode
 	Log  *zap.Logger // nil: silent
+	// Metrics is where figures of Engine are registered; producers and consumers have none. It may be nil.
+	Metrics prometheus.Registerer
+}
+
+// EncryptAll in Config.Encrypt stands for all topics.
+const EncryptAll = "*"
+
+// encrypts tells whether a topic is one of Config.Encrypt.
+func (c *Config) encrypts(topic string) bool {
+	for _, x := range c.Encrypt {
+		if x == EncryptAll || x == topic || strings.HasSuffix(x, ".") && strings.HasPrefix(topic, x) {
+			return true
+		}
+	}
+	return false
 }
 
 // Client is one account's view of a network. It is safe for concurrent use.
@@ -137,12 +157,13 @@ func (c *Client) Account() common.Address { return c.chain.me() }
 
 // Engine makes an engine with the client's settings, for a proxy; failed is gate.Config.Failed. The caller closes it.
 func (c *Client) Engine(failed func(topic string, partition int32, err error)) (*gate.Engine, error) {
-	return c.engine(failed, nil)
+	return c.engine(failed, nil, c.cfg.Metrics)
 }
 
 // engine makes one; observe is told of receipts that were found good.
-func (c *Client) engine(failed func(string, int32, error), observe func(receipt)) (*gate.Engine, error) {
-	cfg := gate.Config{Chain: c.chain.genesis, Topics: c.chain, Keys: c.chain, TLS: c.tls, Mode: c.cfg.Mode, Failed: failed, Log: c.log}
+func (c *Client) engine(failed func(string, int32, error), observe func(receipt), figures prometheus.Registerer) (*gate.Engine, error) {
+	cfg := gate.Config{Chain: c.chain.genesis, Topics: c.chain, Keys: c.chain, TLS: c.tls, Mode: c.cfg.Mode, Failed: failed, Log: c.log,
+		Encrypt: c.cfg.encrypts, Metrics: figures}
 	if c.cfg.Account != nil {
 		cfg.Tokens = c.chain
 	}

@@ -79,7 +79,7 @@ func (c *Client) Consumer(cc ConsumerConfig) (*Consumer, error) {
 	}
 	x := &Consumer{c: c, group: cc.Group != "", fresh: make(chan struct{}, 1), why: map[partitionKey]error{}}
 	var err error
-	if x.engine, err = c.engine(x.failed, nil); err != nil {
+	if x.engine, err = c.engine(x.failed, nil, nil); err != nil {
 		return nil, err
 	}
 	if x.kafka, err = c.kafka(x.engine, append(opts, cc.Options...)...); err != nil {
@@ -126,9 +126,10 @@ func (x *Consumer) failure() error {
 }
 
 // Records waits for records and returns those there are, in order within each partition. Errors do not end the consumer:
-// a *TamperError is told once (nothing more comes of that partition; other partitions go on with the next call), a
-// *NoKeyError and refusals of brokers as long as they last, the end of ctx. With Follow, records are returned before they are proved: ask Proved before acting on what
-// cannot be undone, or use the mode Proved.
+// a *TamperError is told once (nothing more comes of that partition; other partitions go on with the next call; only what
+// is Replayed is left out, and the partition goes on), a *NoKeyError and refusals of brokers as long as they last, the end
+// of ctx. With Follow, records are returned before they are proved: ask Proved before acting on what cannot be undone, or
+// use the mode Proved.
 func (x *Consumer) Records(ctx context.Context) ([]*Record, error) {
 	for {
 		if err := x.failure(); err != nil {
@@ -185,6 +186,11 @@ func (x *Consumer) explain(e kgo.FetchError) error {
 	x.mu.Lock()
 	why := x.why[partitionKey{e.Topic, e.Partition}]
 	x.mu.Unlock()
+	if why == nil {
+		x.mu.Lock()
+		why = x.why[partitionKey{e.Topic, -1}]
+		x.mu.Unlock()
+	}
 	if why != nil && errors.Is(e.Err, kerr.TopicAuthorizationFailed) {
 		return why
 	}

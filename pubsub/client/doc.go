@@ -17,7 +17,10 @@
 // Who is believed. Brokers are not, but that they hold nothing back: what the newest records are, only they know until the
 // next checkpoint. The node is believed about which topics exist, who owns them and who their readers are, but not about
 // what they hold. Keys of a topic are taken only from its owner; name owners in Config.Owners where the node could lie
-// about that, since a producer would encrypt for whoever made the key. With a Certificate the account is a pseudonym:
+// about that, since a producer would encrypt for whoever made the key. That a topic is encrypted is believed, and from then
+// on kept for the life of the producer or consumer; a node that calls it plain from the start is seen only for topics in
+// Config.Encrypt. With both, a node and brokers that lie together can refuse, withhold and delay, and neither read nor
+// write. With a Certificate the account is a pseudonym:
 // brokers learn that an auditor admitted it, not whose it is.
 //
 // Every Producer and Consumer has an engine (package gate) and a franz-go client on top of it. They own their state and end

@@ -33,6 +33,8 @@ type (
 	TamperError = gate.TamperError
 	// NoKeyError says which key of a topic is missing.
 	NoKeyError = seal.NoKeyError
+	// DowngradeError says that a topic is called plain that is to be encrypted.
+	DowngradeError = gate.DowngradeError
 )
 
 // ErrLogin is wrapped by errors about brokers that do not take the account's token.

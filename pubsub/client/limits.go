@@ -37,6 +37,8 @@ const (
 	ProofRecords = 65536
 	// shownHeaders is how many final headers are remembered by their hashes.
 	shownHeaders = 65536
+	// keptBases is of how many ends of epochs the chain after them is remembered.
+	keptBases = 64
 	// CheckpointFresh is how long the number of a topic's newest checkpoint is taken as it was.
 	CheckpointFresh = 400 * time.Millisecond
 	// PollRecords is how many records Records returns at most.

@@ -47,7 +47,7 @@ func (c *Client) Producer(opts ...kgo.Opt) (*Producer, error) {
 	}
 	p := &Producer{c: c, receipts: map[partitionKey][]*Receipt{}, failures: map[partitionKey]error{}}
 	var err error
-	if p.engine, err = c.engine(p.failed, p.observe); err != nil {
+	if p.engine, err = c.engine(p.failed, p.observe, nil); err != nil {
 		return nil, err
 	}
 	if p.kafka, err = c.kafka(p.engine, opts...); err != nil {
@@ -112,6 +112,9 @@ func (p *Producer) receipt(r *Record) *Receipt {
 func (p *Producer) explain(r *Record, err error) error {
 	p.mu.Lock()
 	why, login := p.failures[partitionKey{r.Topic, r.Partition}], p.failures[partitionKey{"", -1}]
+	if why == nil {
+		why = p.failures[partitionKey{r.Topic, -1}]
+	}
 	p.mu.Unlock()
 	if login != nil && !errors.Is(err, gate.ErrLogin) {
 		err = fmt.Errorf("%w (%w)", err, login)

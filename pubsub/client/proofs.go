@@ -19,18 +19,21 @@ import (
 )
 
 // proofs is the engine's Proofs: bundles of the node, each checked from the genesis file on. What was shown of the chain
-// is kept, so that a bundle costs the certificates since then.
+// is kept, so that a bundle holds the headers since then alone.
 type proofs struct {
 	trust *proof.Trust
-	// newest is the number of a topic's newest checkpoint; a proof is asked for only when there is one that was not seen.
-	newest func(ctx context.Context, topic common.Hash) (uint64, error)
-	// fetch asks for a bundle of offsets [from, to), or as many as fit; empty: no checkpoint covers the first yet.
-	fetch func(ctx context.Context, topic common.Hash, partition int32, from, to int64) ([]byte, error)
+	// newest is the number and height of a topic's newest checkpoint; a proof is asked for only when there is one that was
+	// not seen.
+	newest func(ctx context.Context, topic common.Hash) (contracts.CheckpointInfo, error)
+	// fetch asks for a bundle of offsets [from, to), or as many as fit, for one who followed the chain to a block (zero:
+	// he did not); empty: no checkpoint covers the first yet.
+	fetch func(ctx context.Context, topic common.Hash, partition int32, from, to int64, followed proof.Checkpoint) ([]byte, error)
 
 	mu    sync.Mutex
-	base  *proof.Chain // up to the newest end of an epoch
+	bases []*proof.Chain // at the genesis block, and after the newest ends of epochs, ascending
 	shown map[uint64]common.Hash
 	waits map[proofPlace]waiting
+	bytes uint64 // of proofs, ever
 }
 
 type proofPlace struct {
@@ -45,7 +48,7 @@ type waiting struct {
 }
 
 func newProofs(c *Client) *proofs {
-	return &proofs{trust: c.trust, base: proof.NewChain(c.trust), shown: map[uint64]common.Hash{}, waits: map[proofPlace]waiting{},
+	return &proofs{trust: c.trust, bases: []*proof.Chain{proof.NewChain(c.trust)}, shown: map[uint64]common.Hash{}, waits: map[proofPlace]waiting{},
 		newest: c.chain.newestCheckpoint, fetch: c.fetchProof}
 }
 
@@ -53,7 +56,11 @@ func newProofs(c *Client) *proofs {
 const notYet = -32000
 
 // fetchProof asks the node, then the other provers, for a proof: only brokers of the topic have it.
-func (c *Client) fetchProof(ctx context.Context, topic common.Hash, partition int32, from, to int64) ([]byte, error) {
+func (c *Client) fetchProof(ctx context.Context, topic common.Hash, partition int32, from, to int64, followed proof.Checkpoint) ([]byte, error) {
+	args := []any{topic, hexutil.Uint64(partition), hexutil.Uint64(from), hexutil.Uint64(min(to-from, ProofRecords)), false} //nolint:gosec // not negative
+	if followed.Height > 0 {
+		args = append(args, map[string]any{"number": hexutil.Uint64(followed.Height), "hash": followed.Hash, "followed": true})
+	}
 	var out struct {
 		Proof hexutil.Bytes `json:"proof"`
 	}
@@ -62,8 +69,7 @@ func (c *Client) fetchProof(ctx context.Context, topic common.Hash, partition in
 		rpc, err := c.prover(ctx, url)
 		if err == nil {
 			cctx, cancel := context.WithTimeout(ctx, CallTimeout)
-			err = rpc.CallContext(cctx, &out, "bps_proof", topic, hexutil.Uint64(partition), hexutil.Uint64(from), //nolint:gosec // not negative
-				hexutil.Uint64(min(to-from, ProofRecords)), false) //nolint:gosec // not negative
+			err = rpc.CallContext(cctx, &out, "bps_proof", args...)
 			cancel()
 		}
 		if err == nil {
@@ -107,21 +113,57 @@ func (c *Client) prover(ctx context.Context, url string) (*gethrpc.Client, error
 	return rpc, nil
 }
 
-// ask is fetch, unless nothing new can come of it.
-func (p *proofs) ask(ctx context.Context, topic common.Hash, partition int32, from, to int64) ([]byte, error) {
-	seq, err := p.newest(ctx, topic)
+// ask fetches a bundle and checks it, unless nothing new can come of it; nil: no checkpoint covers the offset yet. One for
+// who followed the chain is asked for first, and the whole way from genesis where that does not do.
+func (p *proofs) ask(ctx context.Context, topic common.Hash, partition int32, from, to int64) (b *proof.Bundle, seq uint64, err error) {
+	newest, err := p.newest(ctx, topic)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	at := proofPlace{topic, partition}
 	p.mu.Lock()
 	w, ok := p.waits[at]
 	p.mu.Unlock()
-	if seq == 0 || ok && w.seq == seq && from >= w.from {
-		return nil, nil
+	if newest.Seq == 0 || ok && w.seq == newest.Seq && from >= w.from {
+		return nil, 0, nil
 	}
-	raw, err := p.fetch(ctx, topic, partition, from, to)
-	return raw, err
+	base := p.baseBelow(newest.Height)
+	tries := []proof.Checkpoint{{Height: base.Height(), Hash: base.Hash()}}
+	if base.Height() > 0 {
+		tries = append(tries, proof.Checkpoint{})
+	}
+	for _, followed := range tries {
+		var raw []byte
+		if raw, err = p.fetch(ctx, topic, partition, from, to, followed); err != nil {
+			continue
+		}
+		if len(raw) == 0 {
+			return nil, 0, nil
+		}
+		p.mu.Lock()
+		p.bytes += uint64(len(raw))
+		p.mu.Unlock()
+		if b, err = proof.DecodeBundle(raw); err != nil {
+			err = fmt.Errorf("a proof of the node: %w", err)
+			continue
+		}
+		if seq, err = p.verify(b, topic, partition, from); err == nil {
+			return b, seq, nil
+		}
+	}
+	return nil, 0, err
+}
+
+// baseBelow is the newest point up to which the chain was followed that is below a height.
+func (p *proofs) baseBelow(height uint64) *proof.Chain {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.bases) - 1; i > 0; i-- {
+		if p.bases[i].Height() < height {
+			return p.bases[i]
+		}
+	}
+	return p.bases[0]
 }
 
 // exhausted notes that the checkpoints up to a number cover a partition up to an offset only.
@@ -144,16 +186,8 @@ func (p *proofs) Leaf(topic common.Hash, partition int32, h batch.Header, covere
 func (p *proofs) Check(ctx context.Context, t gate.Topic, partition int32, run []gate.Leaf) (int64, error) {
 	to := run[0].Base
 	for len(run) > 0 {
-		raw, err := p.ask(ctx, t.ID, partition, to, run[len(run)-1].Next)
-		if err != nil || len(raw) == 0 {
-			return to, err
-		}
-		b, err := proof.DecodeBundle(raw)
-		if err != nil {
-			return to, fmt.Errorf("a proof of the node: %w", err)
-		}
-		seq, err := p.verify(b, t.ID, partition, to)
-		if err != nil {
+		b, seq, err := p.ask(ctx, t.ID, partition, to, run[len(run)-1].Next)
+		if err != nil || b == nil {
 			return to, err
 		}
 		p.exhausted(t.ID, partition, seq, b.Head.Next)
@@ -232,12 +266,17 @@ func (p *proofs) final(b *proof.Bundle) (*block.SealedHeader, error) {
 			}
 		}
 	}
+	base := p.baseBelow(b.Height)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if h, err := p.walk(b, *p.base); err == nil {
+	h, err := p.walk(b, *base)
+	if err == nil || base.Height() == 0 {
+		return h, err
+	}
+	if h, err := p.walk(b, *proof.NewChain(p.trust)); err == nil {
 		return h, nil
 	}
-	return p.walk(b, *proof.NewChain(p.trust))
+	return nil, err
 }
 
 func (p *proofs) walk(b *proof.Bundle, c proof.Chain) (found *block.SealedHeader, err error) {
@@ -267,10 +306,16 @@ func (p *proofs) remember(run *proof.Run, c proof.Chain) {
 	if len(p.shown)+len(run.Headers) > shownHeaders {
 		clear(p.shown)
 	}
+	end := false
 	for _, h := range run.Headers {
 		p.shown[h.Number()] = h.Hash()
-		if p.trust.Params.EpochEnd(h.Number()) && c.Height() > p.base.Height() {
-			p.base = &c
-		}
+		end = end || p.trust.Params.EpochEnd(h.Number())
 	}
+	if !end || c.Height() <= p.bases[len(p.bases)-1].Height() {
+		return
+	}
+	if len(p.bases) >= keptBases {
+		p.bases = append(p.bases[:1], p.bases[len(p.bases)-keptBases/2:]...)
+	}
+	p.bases = append(p.bases, &c)
 }

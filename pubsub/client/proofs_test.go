@@ -40,6 +40,8 @@ type ledger struct {
 	proofs   int
 	topic    common.Hash
 	tampered func(*proof.Bundle)
+	follower *proof.Follower
+	after    uint64 // of the newest proof
 }
 
 func newLedger(w *world, topic common.Hash) *ledger {
@@ -47,7 +49,7 @@ func newLedger(w *world, topic common.Hash) *ledger {
 	require.NoError(w.t, err)
 	trust, err := proof.TrustGenesis(w.genesis)
 	require.NoError(w.t, err)
-	l := &ledger{w: w, trust: trust, headers: []*block.SealedHeader{g.SealedHeader}, topic: topic}
+	l := &ledger{w: w, trust: trust, follower: proof.NewFollower(trust), headers: []*block.SealedHeader{g.SealedHeader}, topic: topic}
 	w.proof = l.prove
 	return l
 }
@@ -119,14 +121,15 @@ func (l *ledger) checkpoint(topic string) {
 	l.grow(1, receipts...)
 	l.height = uint64(len(l.headers) - 1)
 	l.grow(2)
-	l.w.commit(l.topic, l.seq, topicRoot, uint64(n))
+	l.w.commit(l.height, l.topic, l.seq, topicRoot, uint64(n))
 }
 
 // prove is bps_proof.
-func (l *ledger) prove(_ common.Hash, partition int32, offset, to int64) ([]byte, error) {
+func (l *ledger) prove(_ common.Hash, partition int32, offset, to int64, after uint64) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.proofs++
+	l.after = after
 	if l.event == nil || offset >= l.head.Next {
 		return nil, errors.New("not proved yet")
 	}
@@ -142,7 +145,7 @@ func (l *ledger) prove(_ common.Hash, partition int32, offset, to int64) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	runs, err := proof.Collect(context.Background(), l.trust, l, l.height, uint64(len(l.headers)-1))
+	runs, err := l.follower.Collect(context.Background(), l, after, l.height, uint64(len(l.headers)-1))
 	if err != nil {
 		return nil, err
 	}
@@ -281,4 +284,66 @@ func runOf(w *world, p *proofs, topic common.Hash) (run []gate.Leaf) {
 		run = append(run, gate.Leaf{Base: h.BaseOffset, Next: h.NextOffset(), Hash: p.Leaf(topic, 0, h, batch.Covered(raw))})
 	}
 	return run
+}
+
+// A chain of many epochs costs one who follows it a little for each checkpoint, not the whole way from genesis.
+func TestFollowingALongChainCostsLittle(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(w.owner)
+	l := newLedger(w, w.topic(w.admin(c), "acme.orders", false))
+	steady := newProofs(c)
+	check := func(p *proofs) uint64 {
+		top, err := c.chain.Topic(w.ctx, "acme.orders")
+		require.NoError(t, err)
+		run := runOf(w, p, top.ID)
+		before := p.bytes
+		to, err := p.Check(w.ctx, top, 0, run[len(run)-1:])
+		require.NoError(t, err)
+		require.Equal(t, run[len(run)-1].Next, to)
+		return p.bytes - before
+	}
+	var first, last uint64
+	for i := range 8 {
+		l.mu.Lock()
+		l.grow(100)
+		l.mu.Unlock()
+		w.send(c, "acme.orders", "x")
+		l.checkpoint("acme.orders")
+		c.chain.mu.Lock()
+		clear(c.chain.marks)
+		c.chain.mu.Unlock()
+		last = check(steady)
+		if i == 0 {
+			first = last
+		} else {
+			require.NotZero(t, l.after)
+		}
+	}
+	whole := check(newProofs(c))
+	t.Logf("%d blocks, %d epochs of %d: %d bytes of proof from genesis; for one who follows %d at first, then %d for each checkpoint after 100 blocks",
+		len(l.headers), uint64(len(l.headers))/l.trust.Params.EpochBlocks, l.trust.Params.EpochBlocks, whole, first, last)
+	require.Less(t, last*4, whole)
+	l.mu.Lock()
+	w.send(c, "acme.orders", "x")
+	l.mu.Unlock()
+	l.checkpoint("acme.orders")
+	c.chain.mu.Lock()
+	clear(c.chain.marks)
+	c.chain.mu.Unlock()
+	next := check(steady)
+	t.Logf("a checkpoint in the same epoch: %d bytes", next)
+	require.Less(t, next, last)
+
+	l.tampered = func(b *proof.Bundle) {
+		if l.after > 0 { // a node that does not know where he is
+			b.Runs = nil
+		}
+	}
+	w.send(c, "acme.orders", "x")
+	l.checkpoint("acme.orders")
+	c.chain.mu.Lock()
+	clear(c.chain.marks)
+	c.chain.mu.Unlock()
+	check(steady)
+	require.Zero(t, l.after, "the whole way was asked for")
 }

@@ -58,7 +58,7 @@ type world struct {
 	height   uint64
 	nonces   map[common.Address]uint64
 	receipts map[common.Hash]*types.Receipt
-	proof    func(topic common.Hash, partition int32, from, to int64) ([]byte, error)
+	proof    func(topic common.Hash, partition int32, from, to int64, after uint64) ([]byte, error)
 	commits  uint64 // of the broker
 }
 
@@ -169,10 +169,11 @@ func (r *revert) ErrorCode() int { return 3 }
 func (r *revert) ErrorData() any { return hexutil.Encode(r.data) }
 
 // commit has the broker put a checkpoint on the chain.
-func (w *world) commit(topic common.Hash, seq uint64, root [32]byte, leaves uint64) {
+func (w *world) commit(height uint64, topic common.Hash, seq uint64, root [32]byte, leaves uint64) {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.height = max(w.height, height)
 	w.commits++
 	data, err := contracts.CommitCall(contracts.Commit{Number: w.commits, Checkpoints: []contracts.Checkpoint{{Topic: topic, Seq: seq, Root: root, Leaves: leaves}}})
 	require.NoError(w.t, err)
@@ -271,14 +272,22 @@ func (a *ethAPI) GetTransactionReceipt(h common.Hash) *types.Receipt {
 
 type bpsAPI struct{ w *world }
 
-func (a *bpsAPI) Proof(topic common.Hash, partition, offset, records hexutil.Uint64, batches bool) (map[string]any, error) {
+func (a *bpsAPI) Proof(topic common.Hash, partition, offset, records hexutil.Uint64, batches bool, after *struct {
+	Number   hexutil.Uint64
+	Hash     common.Hash
+	Followed bool
+}) (map[string]any, error) {
 	a.w.mu.Lock()
 	f := a.w.proof
 	a.w.mu.Unlock()
 	if f == nil || batches {
 		return nil, errors.New("not proved yet")
 	}
-	b, err := f(topic, int32(partition), int64(offset), int64(offset+records)) //nolint:gosec // small
+	var from uint64
+	if after != nil && after.Followed {
+		from = uint64(after.Number)
+	}
+	b, err := f(topic, int32(partition), int64(offset), int64(offset+records), from) //nolint:gosec // small
 	return map[string]any{"proof": hexutil.Bytes(b)}, err
 }
 

@@ -5,8 +5,9 @@
 //
 // Committed says how far a partition is committed; a worker reads the batches from the log, hashes each once and stores
 // leaf and hashes under the leaf's number in goleveldb. That is the only work per batch, and none of it is on the way of a
-// request. What a crash takes is read from the log again; what retention took from the log meanwhile is fetched from the
-// partition's other replicas.
+// request but a receipt, which a client must ask for: its batch is hashed when it gets its place (the tree takes that hash
+// then), and a group of batches is signed while the disks work. What a crash takes is read from the log again; what
+// retention took from the log meanwhile is fetched from the partition's other replicas.
 //
 // # Checkpoints
 //

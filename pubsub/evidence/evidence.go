@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -88,6 +89,25 @@ func (e *Evidence) Committed(id ID) {
 	if !e.off() {
 		e.trees.committed(id)
 	}
+}
+
+// Read is the offset up to which a partition's log, which starts at an offset, is not needed here any more: what is above
+// is in no tree yet. A tree that lacks what the log has lost already needs nothing of this log first.
+func (e *Evidence) Read(id ID, start int64) int64 {
+	if e.off() {
+		return math.MaxInt64
+	}
+	t, err := e.trees.get(id)
+	if err != nil { // it is made again, with what other brokers have
+		return math.MaxInt64
+	}
+	e.trees.committed(id) // after a restart nobody told of what was committed before
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next < start {
+		return math.MaxInt64
+	}
+	return t.next
 }
 
 // Operated takes one operation on a topic, the zero topic for names that no topic has. It never blocks and loses nothing

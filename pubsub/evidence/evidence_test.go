@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"os"
 	"testing"
@@ -162,6 +163,23 @@ func count(list []proof.Operation) map[string]int {
 		out[fmt.Sprintf("%d/%d", o.Operator[0], o.Code)] += int(o.Count)
 	}
 	return out
+}
+
+// The log is told what is in no tree yet: once dropped there, no broker might have it.
+func TestWhatIsInNoTreeIsNeeded(t *testing.T) {
+	c, ns := three(t)
+	p0 := ID{topicA, 0}
+	n := ns[0]
+	n.open(t, c, quick)
+	produce(p0, 2, n)
+	require.Zero(t, n.e.Read(p0, 0))
+	_, err := n.e.trees.advance(p0, false)
+	require.NoError(t, err)
+	require.Equal(t, int64(6), n.e.Read(p0, 0))
+	require.Equal(t, int64(6), n.e.Read(p0, 6))
+	require.Equal(t, int64(math.MaxInt64), n.e.Read(p0, 7), "it is lost already")
+	require.NoError(t, n.e.db.Close())
+	n.e = nil
 }
 
 func TestOperationsAreFoldedAndOnTheChain(t *testing.T) {

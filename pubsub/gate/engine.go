@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/pubsub/batch"
@@ -90,6 +91,11 @@ type Config struct {
 	Mode     Mode
 	Proofs   Proofs   // nil only with Off
 	Receipts Receipts // nil: receipts are passed on unread
+	// Encrypt tells which topics are encrypted whatever the chain is said to say: nothing of them is sent or taken in clear.
+	// Nil: none. A topic that this engine once knew as encrypted stays so without.
+	Encrypt func(topic string) bool
+	// Metrics is where the engine's figures are registered (docs/metrics.md); nil: nowhere.
+	Metrics prometheus.Registerer
 	// Failed is told of tampering and of missing keys, and without a topic of refused logins, once for each; it must not
 	// block. It may be nil.
 	Failed func(topic string, partition int32, err error)
@@ -105,10 +111,14 @@ type Engine struct {
 	wg     sync.WaitGroup
 	watch  *watch
 
-	mu      sync.Mutex // guards what follows and wg.Add
-	closed  bool
-	sealers map[common.Hash]*seal.Sealer // of each topic's present epoch
-	said    map[string]bool              // what Failed was told
+	secrets secrets
+	replays *replays
+	resends resends
+	m       *metrics
+
+	mu     sync.Mutex // guards what follows and wg.Add
+	closed bool
+	said   map[string]bool // what Failed was told
 }
 
 // New starts an engine without connections.
@@ -124,10 +134,16 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
-	e := &Engine{cfg: cfg, ring: seal.NewRing(cfg.Chain), sealers: map[common.Hash]*seal.Sealer{}, said: map[string]bool{}}
+	e := &Engine{cfg: cfg, ring: seal.NewRing(cfg.Chain), said: map[string]bool{},
+		secrets: secrets{names: map[string]bool{}, epoch: map[common.Hash]uint32{}}, replays: newReplays(RememberedBatches),
+		resends: resends{open: map[sender][]pending{}}}
+	var err error
+	if e.m, err = newMetrics(cfg.Metrics); err != nil {
+		return nil, fmt.Errorf("registering the figures of a gate: %w", err)
+	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if cfg.Mode != Off {
-		e.watch = newWatch(e.ctx, cfg.Proofs, e.fail, cfg.Log)
+		e.watch = newWatch(e.ctx, cfg.Proofs, e.m, e.fail, cfg.Log)
 		e.wg.Go(e.watch.run)
 	}
 	return e, nil
@@ -193,6 +209,7 @@ func (e *Engine) fail(topic string, partition int32, err error) {
 		e.said[text] = true
 	}
 	e.mu.Unlock()
+	e.m.failed(err)
 	if said {
 		return
 	}
@@ -204,42 +221,4 @@ func (e *Engine) fail(topic string, partition int32, err error) {
 	if e.cfg.Failed != nil {
 		e.cfg.Failed(topic, partition, err)
 	}
-}
-
-// sealer is the one of the topic's present epoch. Errors: *seal.NoKeyError, or the ledger could not be asked.
-func (e *Engine) sealer(ctx context.Context, t Topic) (*seal.Sealer, error) {
-	e.mu.Lock()
-	s := e.sealers[t.ID]
-	e.mu.Unlock()
-	if s != nil && s.Epoch() == t.KeyEpoch {
-		return s, nil
-	}
-	k, err := e.cfg.Keys.Key(ctx, t, t.KeyEpoch)
-	if err != nil {
-		return nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if s = e.sealers[t.ID]; s == nil || s.Epoch() < t.KeyEpoch {
-		s = seal.NewSealer(e.cfg.Chain, t.ID, t.KeyEpoch, k)
-		e.sealers[t.ID] = s
-	}
-	return s, nil
-}
-
-// open decrypts a batch into dst, fetching its key once if need be.
-func (e *Engine) open(ctx context.Context, dst, raw []byte, t Topic, partition int32) ([]byte, error) {
-	out, err := e.ring.Open(dst, raw, t.ID, partition)
-	var none *seal.NoKeyError
-	if !errors.As(err, &none) || none.Other {
-		return out, err
-	}
-	k, err := e.cfg.Keys.Key(ctx, t, none.Epoch)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.ring.Add(t.ID, none.Epoch, k); err != nil {
-		return nil, err
-	}
-	return e.ring.Open(dst, raw, t.ID, partition)
 }

@@ -21,6 +21,7 @@ const (
 	Backwards  = "it comes again or out of order"
 	Equivocal  = "two different batches were served for it"
 	Forged     = "it is not in clear what one with the key wrote"
+	Replayed   = "a batch of before stands there again; its records are not shown"
 	Unsealed   = "it is not encrypted though the topic is"
 	Unproved   = "it differs from what the checkpoint on the chain binds"
 	BadReceipt = "its receipt is not the broker's for what was sent"

@@ -53,7 +53,7 @@ func (s *session) fetch(h head, frame []byte) (*exchange, []byte, error) {
 	want := make(map[string]asked, len(req.Topics))
 	for _, rt := range req.Topics {
 		a := asked{offsets: make(map[int32]int64, len(rt.Partitions))}
-		a.t, a.err = s.e.cfg.Topics.Topic(ctx, rt.Topic)
+		a.t, a.err = s.e.topic(ctx, rt.Topic)
 		for _, rp := range rt.Partitions {
 			a.offsets[rp.Partition] = rp.FetchOffset
 		}
@@ -187,17 +187,36 @@ func (s *session) reveal(ctx context.Context, v *served, h batch.Header, raw []b
 	if !v.t.Encrypted {
 		return nil
 	}
+	at := len(s.clear)
 	out, err := s.e.open(ctx, s.clear, raw, v.t, v.p.Partition)
 	var forged *seal.TamperedError
 	switch {
 	case err == nil:
 		s.clear = out
+		s.once(v, h, raw, at)
 	case errors.As(err, &forged):
 		return v.tampered(h.BaseOffset, Forged, err)
 	case errors.Is(err, seal.ErrNotSealed):
 		return v.tampered(h.BaseOffset, Unsealed, err)
 	}
 	return err
+}
+
+// once empties a batch that stands in the partition for another time; in clear it begins at s.clear[at].
+func (s *session) once(v *served, h batch.Header, raw []byte, at int) {
+	verdict, first := s.e.replays.judge(place{v.t.ID, v.p.Partition}, seal.PlaceOf(raw), h.BaseOffset)
+	s.e.m.opened.Inc()
+	switch verdict {
+	case fresh:
+		return
+	case repeated: // brokers that append again after a fail-over may do so without lying
+		s.e.m.repeated.Inc()
+		s.e.cfg.Log.Warn("a batch stands in a partition twice; its records are shown once", zap.String("topic", v.t.Name),
+			zap.Int32("partition", v.p.Partition), zap.Int64("offset", h.BaseOffset), zap.Int64("first", first))
+	case late:
+		s.e.fail(v.t.Name, v.p.Partition, v.tampered(h.BaseOffset, Replayed, fmt.Errorf("what its producer wrote after it stands at offset %d", first)))
+	}
+	s.clear = emptied(s.clear[:at], raw)
 }
 
 // follow hands what is good to the watch, waits for room, and for proofs where only what is proved goes out.
@@ -244,12 +263,13 @@ func (s *session) settle(v *served) bool {
 	}
 	var tampered *TamperError
 	var none *seal.NoKeyError
+	var down *DowngradeError
 	code := kerr.LeaderNotAvailable // the ledger cannot be asked: try again
 	switch {
 	case errors.As(v.err, &tampered):
 		code = kerr.CorruptMessage
 		s.e.fail(v.t.Name, v.p.Partition, v.err)
-	case errors.As(v.err, &none), errors.Is(v.err, seal.ErrSealed):
+	case errors.As(v.err, &none), errors.As(v.err, &down), errors.Is(v.err, seal.ErrSealed):
 		code = kerr.TopicAuthorizationFailed
 		s.e.fail(v.t.Name, v.p.Partition, v.err)
 	case errors.Is(v.err, ErrUnknownTopic):

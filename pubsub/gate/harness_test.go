@@ -11,6 +11,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
@@ -132,6 +133,22 @@ type rig struct {
 	engine *Engine
 	ctx    context.Context
 	failed chan error
+	reg    *prometheus.Registry
+}
+
+// figure is the sum of a metric over its labels.
+func (r *rig) figure(name string) (sum float64) {
+	r.Helper()
+	all, err := r.reg.Gather()
+	require.NoError(r, err)
+	for _, f := range all {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
 }
 
 func newRig(t *testing.T, change ...func(*Config)) *rig {
@@ -140,9 +157,9 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	require.NoError(t, err)
 	t.Cleanup(b.Close)
 	r := &rig{T: t, broker: b, ledger: &fakeLedger{topics: map[string]Topic{}, keys: map[string]seal.Key{}, token: "secret"}, proofs: &fakeProofs{},
-		failed: make(chan error, 1000)}
+		failed: make(chan error, 1000), reg: prometheus.NewRegistry()}
 	b.Token = "secret"
-	cfg := Config{Chain: common.Hash{1}, Topics: r.ledger, Keys: r.ledger, Tokens: r.ledger, Proofs: r.proofs,
+	cfg := Config{Chain: common.Hash{1}, Topics: r.ledger, Keys: r.ledger, Tokens: r.ledger, Proofs: r.proofs, Metrics: r.reg,
 		Failed: func(_ string, _ int32, err error) { r.failed <- err }}
 	for _, f := range change {
 		f(&cfg)

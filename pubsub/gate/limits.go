@@ -16,6 +16,13 @@ const (
 	MaxPartitionBatches = 1 << 17
 	// MaxPartitions is how many partitions are followed at once.
 	MaxPartitions = 1 << 16
+	// RememberedBatches is of how many sealed batches the places are remembered to see that none is shown twice; up to
+	// twice as many are held, of about 100 bytes each.
+	RememberedBatches = 1 << 16
+	// SessionTopics is how many encrypted topics one connection seals for; then its sealers are made anew.
+	SessionTopics = 4096
+	// ResendBytes is how much of what idempotent producers sent is held until it is acknowledged.
+	ResendBytes = 64 << 20
 	// RunBatches is how many batches are proved at once.
 	RunBatches = 4096
 	// KeepBytes is how much room a connection keeps between messages.

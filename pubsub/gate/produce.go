@@ -74,7 +74,7 @@ func (s *session) outgoing(req *kmsg.ProduceRequest) (topics map[string]Topic, r
 	s.sealed = s.sealed[:0]
 	left := req.Topics[:0]
 	for _, rt := range req.Topics {
-		t, err := s.e.cfg.Topics.Topic(ctx, rt.Topic)
+		t, err := s.e.topic(ctx, rt.Topic)
 		topics[rt.Topic] = t
 		parts := rt.Partitions[:0]
 		for _, rp := range rt.Partitions {
@@ -94,8 +94,10 @@ func (s *session) outgoing(req *kmsg.ProduceRequest) (topics map[string]Topic, r
 			r := refuse(rt.Topic, rp.Partition, perr)
 			refused = append(refused, r)
 			s.e.cfg.Log.Warn("a batch is not sent", zap.String("topic", rt.Topic), zap.Error(perr))
+			s.e.m.refused.Inc()
 			var none *seal.NoKeyError
-			if errors.As(perr, &none) {
+			var down *DowngradeError
+			if errors.As(perr, &none) || errors.As(perr, &down) {
 				s.e.fail(rt.Topic, rp.Partition, perr)
 			}
 		}
@@ -110,16 +112,26 @@ func (s *session) outgoing(req *kmsg.ProduceRequest) (topics map[string]Topic, r
 
 // encrypt seals the batches of one partition; the result lies in s.sealed.
 func (s *session) encrypt(ctx context.Context, t Topic, partition int32, records []byte) ([]byte, error) {
-	sealer, err := s.e.sealer(ctx, t)
+	sealer, err := s.sealer(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	at := len(s.sealed)
-	err = batch.Each(records, func(_ batch.Header, raw []byte) error {
+	err = batch.Each(records, func(h batch.Header, raw []byte) error {
 		if len(raw)+seal.Overhead > batch.MaxBytes {
 			return fmt.Errorf("%w: %d bytes with its encryption; %d are taken", kerr.MessageTooLarge, len(raw)+seal.Overhead, batch.MaxBytes)
 		}
-		s.sealed, err = sealer.Seal(s.sealed, raw, partition)
+		begin, from := len(s.sealed), senderOf(t.ID, partition, &h)
+		if h.ProducerID >= 0 {
+			if was := s.e.again(from, &h, raw, t, partition); was != nil {
+				s.sealed = append(s.sealed, was...)
+				return nil
+			}
+		}
+		if s.sealed, err = sealer.Seal(s.sealed, raw, partition); err == nil && h.ProducerID >= 0 && s.wantsReceipts() {
+			s.e.resends.note(from, h.FirstSequence, s.sealed[begin:])
+		}
+		s.e.m.sealed.Inc()
 		return err
 	})
 	if err != nil {
@@ -133,8 +145,9 @@ func (s *session) encrypt(ctx context.Context, t Topic, partition int32, records
 func refuse(topic string, partition int32, err error) refusal {
 	r := refusal{topic: topic, partition: partition, message: err.Error()}
 	var none *seal.NoKeyError
+	var down *DowngradeError
 	switch {
-	case errors.As(err, &none), errors.Is(err, seal.ErrSealed):
+	case errors.As(err, &none), errors.As(err, &down), errors.Is(err, seal.ErrSealed):
 		r.err = kerr.TopicAuthorizationFailed
 	case errors.Is(err, batch.ErrCorrupt):
 		r.err = kerr.InvalidRecord
@@ -206,6 +219,9 @@ func (s *session) receipt(was sent, topic string, rp *kmsg.ProduceResponseTopicP
 	hd, _, err := batch.ParseHeader(was.raw)
 	if err != nil {
 		return nil //nolint:nilerr // the broker took it: it is not this engine that reads batches of plain topics
+	}
+	if was.t.Encrypted && hd.ProducerID >= 0 {
+		s.e.resends.done(senderOf(was.t.ID, rp.Partition, &hd), hd.FirstSequence)
 	}
 	var receipt []byte
 	rp.UnknownTags.Each(func(n uint32, b []byte) {

@@ -11,8 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/pubsub/seal"
 )
 
 // exchange is one request under way. Answers leave in the order of the requests.
@@ -38,8 +41,9 @@ type session struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 
-	in, out, sealed []byte // buffers of up
-	answered, clear []byte // buffers of down
+	in, out, sealed []byte                       // buffers of up
+	sealers         map[common.Hash]*seal.Sealer // of up, by topic
+	answered, clear []byte                       // buffers of down
 }
 
 func (e *Engine) session(client, broker net.Conn, until time.Time, rewrite func(string, int32) (string, int32)) *session {
@@ -51,6 +55,8 @@ func (e *Engine) session(client, broker net.Conn, until time.Time, rewrite func(
 
 // run ends when either side does.
 func (s *session) run() {
+	s.e.m.connections.Inc()
+	defer s.e.m.connections.Dec()
 	stop := context.AfterFunc(s.ctx, func() { _, _ = s.client.Close(), s.broker.Close() })
 	var wg sync.WaitGroup
 	for _, f := range []func() error{s.up, s.pull, s.down} {
@@ -223,6 +229,7 @@ func (s *session) request(frame []byte) (*exchange, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	s.e.m.requests.WithLabelValues(kindOf(h.key)).Inc()
 	switch kmsg.Key(h.key) {
 	case kmsg.Produce:
 		return s.produce(h, frame)
@@ -238,4 +245,12 @@ func (s *session) request(frame []byte) (*exchange, []byte, error) {
 		}
 	}
 	return &exchange{head: h}, frame, nil
+}
+
+// kindOf names a request; there are no more names than requests that are known.
+func kindOf(key int16) string {
+	if kmsg.RequestForKey(key) == nil {
+		return "unknown"
+	}
+	return kmsg.NameForKey(key)
 }

@@ -18,6 +18,7 @@ type watch struct {
 	proofs Proofs
 	fail   func(topic string, partition int32, err error)
 	log    *zap.Logger
+	m      *metrics
 	said   time.Time // of run: when it last said that proofs cannot be had
 
 	mu    sync.Mutex
@@ -34,8 +35,8 @@ type followed struct {
 	bad     error          // tampering: nothing more is delivered
 }
 
-func newWatch(ctx context.Context, p Proofs, fail func(string, int32, error), log *zap.Logger) *watch {
-	return &watch{ctx: ctx, proofs: p, fail: fail, log: log, parts: map[place]*followed{}, moved: make(chan struct{})}
+func newWatch(ctx context.Context, p Proofs, m *metrics, fail func(string, int32, error), log *zap.Logger) *watch {
+	return &watch{ctx: ctx, proofs: p, m: m, fail: fail, log: log, parts: map[place]*followed{}, moved: make(chan struct{})}
 }
 
 // add notes leaves that are about to be delivered, and tells how many may be: fewer than all when there is no room until
@@ -60,6 +61,7 @@ func (w *watch) add(ctx context.Context, at place, t Topic, leaves []Leaf) (int,
 			}
 		}
 		moved := w.moved
+		w.m.pending.Set(float64(w.total))
 		w.mu.Unlock()
 		if n == len(leaves) {
 			return n, nil
@@ -202,12 +204,14 @@ func (w *watch) prove(at place, run []Leaf) bool {
 		if l.Next <= to {
 			delete(f.pending, l.Base)
 			w.total--
+			w.m.proved.Inc()
 			f.top, done = max(f.top, l.Next), true
 		}
 	}
 	if errors.As(err, &tampered) {
 		f.bad, done = tampered, true
 	}
+	w.m.pending.Set(float64(w.total))
 	if done {
 		close(w.moved)
 		w.moved = make(chan struct{})

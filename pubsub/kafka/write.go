@@ -51,6 +51,7 @@ func (c *Conn) answer(x *exchange, buf *[]byte) error {
 		out := c.s.buffer(recordBytes(resp), buf)
 		defer c.s.recycle(out, buf)
 		*out = AppendResponse((*out)[:0], x.correlation, resp)
+		x.reply = nil // and with it the records, while the client takes its time
 		frame = *out
 	}
 	if err := c.send(frame); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
@@ -355,4 +356,15 @@ func TestOnlyADeletedTopicIsDeleted(t *testing.T) {
 	w.m.facts.forget()
 	require.True(t, v.TopicDeleted(id), "read from the contract")
 	require.False(t, v.TopicDeleted([32]byte{1}))
+}
+
+// A chain that is synced anew gives final blocks all the time; what they say is of long ago.
+func TestOldBlocksAreStale(t *testing.T) {
+	w := newWorld(t, 1)
+	w.age = 1_800_000_000 - uint64(time.Now().Add(-2*time.Hour).Unix())
+	w.sync()
+	require.InDelta(t, 2, w.m.StaleFor().Hours(), 0.5)
+	w.age -= 2 * 60 * 60
+	w.sync()
+	require.Less(t, w.m.StaleFor().Hours(), 1.0)
 }

@@ -23,6 +23,8 @@ const (
 	// MaxReceiptBytes is the largest encoded receipt.
 	MaxReceiptBytes = 1024
 
+	// RememberedEpochs is of how many epochs a Follower remembers the ends.
+	RememberedEpochs = 256
 	// MaxRunHeaders is the largest count of headers in one run.
 	MaxRunHeaders = 16384
 	// MaxRuns is the largest count of runs in one bundle.

@@ -138,7 +138,7 @@ func (c *core) majority() int { return len(c.lease.Replicas)/2 + 1 }
 
 // setLease takes a lease from final chain state. Older ones are ignored. After an error it is to be called again.
 func (c *core) setLease(l Lease) error {
-	if l.Epoch <= c.lease.Epoch {
+	if l.before(&c.lease) {
 		return nil
 	}
 	c.stepDown()
@@ -366,7 +366,14 @@ func (c *core) calm() bool {
 
 // receive takes one item from a peer.
 func (c *core) receive(peer string, it *item) {
-	if c.broken != nil || it.Epoch != c.lease.Epoch {
+	if it.Epoch != c.lease.Epoch {
+		return
+	}
+	if c.role == retired && c.retire != nil && it.Kind == kindState && slices.Contains(c.lease.Replicas, peer) {
+		c.retire[peer] = true // it may have seen the lease after it was told
+		c.out.send(peer)
+	}
+	if c.broken != nil {
 		return
 	}
 	switch it.Kind {

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -160,4 +161,43 @@ func TestTheBestLogIsAskedForAgain(t *testing.T) {
 	pass(b, c)
 	require.True(t, b.core.ready)
 	require.Equal(t, int64(10), b.core.hw)
+}
+
+// A replica that comes back under another name is followed under the lease that stands, once its leader sees the name; and
+// a leader that comes back under another name takes another epoch, as after any restart.
+func TestReplicaUnderANewName(t *testing.T) {
+	nodes := onDisk(t, "a", "b", "c")
+	a, b, c := nodes[0], nodes[1], nodes[2]
+	lead(t, Lease{Epoch: 1, Leader: "a", Replicas: []string{"a", "b", "c"}}, nodes...)
+	a.writeMany(10)
+	exchange(nodes...)
+	renamed := newNode(t, "c2", c.store)
+	lease := Lease{Epoch: 1, Leader: "a", Replicas: []string{"a", "b", "c2"}}
+	lead(t, lease, a, b, renamed)
+	require.Equal(t, retired, a.core.role)
+	require.Equal(t, following, renamed.core.role)
+	lead(t, Lease{Epoch: 2, Leader: "a", Replicas: []string{"a", "b", "c2"}}, a, b, renamed)
+	a.writeMany(10)
+	exchange(a, b, renamed)
+	require.Equal(t, int64(20), renamed.core.hw)
+
+	again := newNode(t, "a2", a.store)
+	lead(t, Lease{Epoch: 2, Leader: "a2", Replicas: []string{"a2", "b", "c2"}}, again, b, renamed)
+	require.Equal(t, retired, again.core.role)
+	require.Equal(t, following, b.core.role)
+}
+
+// A replica that sees the lease after its leader gave it up learns that all the same.
+func TestALateReplicaLearnsThatItsLeaderGaveUp(t *testing.T) {
+	nodes := onDisk(t, "a", "b", "c")
+	a, b, c := nodes[0], nodes[1], nodes[2]
+	lease := Lease{Epoch: 1, Leader: "a", Replicas: []string{"a", "b", "c"}}
+	lead(t, lease, a, b)
+	a.core.fail("a test", errors.New("input/output error"))
+	pass(a, b, c) // c does not know the lease yet
+	require.NotZero(t, b.losses)
+	require.Zero(t, c.losses)
+	require.NoError(t, c.core.setLease(lease))
+	pass(a, b, c)
+	require.NotZero(t, c.losses)
 }

@@ -74,6 +74,18 @@ func EpochOf(raw []byte) uint32 {
 	return binary.BigEndian.Uint32(raw[batch.HeaderBytes+keyIDAt:])
 }
 
+// Place is where a sealed batch stands among those of its producer: within a session counters rise, and none comes twice.
+type Place struct {
+	Session [16]byte
+	Counter uint64
+}
+
+// PlaceOf is the place that a sealed batch names; whether it is its own, only Ring.Open tells.
+func PlaceOf(raw []byte) Place {
+	section := raw[batch.HeaderBytes:]
+	return Place{[16]byte(section[sessionAt:counterAt]), binary.BigEndian.Uint64(section[counterAt:])}
+}
+
 // session derives the cipher of a session.
 func session(k Key, chain, topic common.Hash, epoch uint32, id []byte) (cipher.AEAD, error) {
 	info := Context{Chain: chain, Topic: topic, Epoch: epoch}.bytes("bornode batch key v1")

@@ -21,5 +21,6 @@
 // given out once; no plaintext is returned after a failure; a private key is written to files of mode 0600 only.
 //
 // The package does no other I/O, does not know who may read a topic, does not hide sizes, times and counts, and does not
-// see whether a broker repeats or leaves out a whole batch (package proof does).
+// see whether a broker leaves out a whole batch (package proof does) or repeats one: sessions and counters (Place) let
+// readers see that, which package gate does.
 package seal
