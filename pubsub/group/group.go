@@ -273,6 +273,7 @@ func (g *group) complete() {
 		return
 	}
 	g.generation++
+	g.m.tally.Rebalances++
 	g.initial = false
 	if len(g.members) == 0 {
 		g.state, g.protocol, g.leader, g.emptySince = stateEmpty, "", "", g.m.now
@@ -323,6 +324,7 @@ func (g *group) expire() {
 	for _, mem := range g.ordered() {
 		if due(mem.lapses()) {
 			g.drop(mem, kerr.UnknownMemberID)
+			g.m.tally.Lapsed++
 			gone = true
 		}
 	}

@@ -124,6 +124,7 @@ func (g *group) commit(token uint64, req *kmsg.OffsetCommitRequest) {
 			values[i].at = base + int64(i)
 			g.setOffset(p, values[i])
 		}
+		g.m.tally.Offsets += uint64(len(places))
 		g.m.answer(token, resp)
 	})
 }
