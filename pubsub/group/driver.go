@@ -37,6 +37,9 @@ type Deps struct {
 	// Check tells whether the client may do that to the group or topic (numbers of package acl); nil: it may. The error
 	// is given to the client as it is.
 	Check func(c Client, operation, resource uint8, name string) *kerr.Error
+	// Sees tells whether a group or topic is listed for a client that did not name it; nil: what Check says of describing
+	// it. It is no refusal if it is not.
+	Sees func(c Client, resource uint8, name string) bool
 	// Exists tells whether there is a topic of that name; nil: there is. A topic may be deleted while nobody leads a
 	// partition, so it is asked for every topic that the log has offsets of.
 	Exists func(topic string) bool

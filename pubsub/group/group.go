@@ -48,6 +48,8 @@ type group struct {
 	offsets   map[string]map[int32]committed
 	commits   int // on their way to the log
 	expireTry time.Time
+	buried    []place // offsets of deleted topics that the log may still have
+	buryBy    time.Time
 }
 
 type member struct {
@@ -347,6 +349,9 @@ func (g *group) expire() {
 	case g.state == stateEmpty:
 		g.expireOffsets()
 	}
+	if g.state != stateDead && len(g.buried) > 0 && due(g.buryBy) {
+		g.buryAgain()
+	}
 }
 
 // next is when expire is due; the zero time: never.
@@ -361,6 +366,9 @@ func (g *group) next() (t time.Time) {
 	}
 	for _, x := range g.pending {
 		sooner(x)
+	}
+	if len(g.buried) > 0 {
+		sooner(g.buryBy)
 	}
 	switch g.state {
 	case statePreparing:
