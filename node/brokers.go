@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync/atomic"
@@ -37,7 +38,10 @@ type brokers struct {
 	server  *kafka.Server
 	submit  *submitter
 
+	ledgerAge time.Duration // the oldest state that clients are judged by
+
 	evidence    *evidence.Evidence
+	auth        pubsub.Auth
 	evidenceDir string
 	ran         atomic.Bool
 }
@@ -56,7 +60,7 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	cfg.Store.Dir = filepath.Join(cfg.Dir, cfg.Store.Dir)
 	cfg.Kafka.CertFile, cfg.Kafka.KeyFile, cfg.Kafka.ClientCA = n.cfg.Path(cfg.Kafka.CertFile), n.cfg.Path(cfg.Kafka.KeyFile), n.cfg.Path(cfg.Kafka.ClientCA)
 	log := n.log.Named("topics")
-	b := &brokers{log: log}
+	b := &brokers{log: log, ledgerAge: cfg.LedgerAge}
 	b.mirror = topics.New(topicsSource{n.chain}, log.Named("ledger"))
 	if b.store, err = store.Open(cfg.Store, nil, log.Named("store"), n.reg); err != nil {
 		return err
@@ -77,14 +81,20 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 		return err
 	}
 	n.onClose(b.closeEvidence)
+	b.store.Hold(func(id store.ID, start int64) int64 {
+		if replica.Stash(id) { // nothing of it is proved
+			return math.MaxInt64
+		}
+		return b.evidence.Read(evidence.ID(id), start)
+	})
 	if b.broker, err = pubsub.New(cfg, pubsub.Deps{
 		PeerID: string(n.host.ID()), Account: signer.Account(), ClusterID: clusterID(n.chain.Genesis().Hash()),
 		Ledger: b.mirror, Store: b.store, Replicas: b.manager, Submit: b.submit, Evidence: b.evidence, Now: time.Now, Log: log, Registry: n.reg,
 	}); err != nil {
 		return err
 	}
-	auth := pubsub.Auth{ChainID: n.gen.Parameters().ChainID, Ledger: b.mirror, Now: time.Now}
-	if b.server, err = kafka.New(cfg.Kafka, b.broker, auth, log.Named("kafka"), n.reg); err != nil {
+	b.auth = pubsub.Auth{ChainID: n.gen.Parameters().ChainID, Ledger: b.mirror, Now: time.Now}
+	if b.server, err = kafka.New(cfg.Kafka, b.broker, b.auth, log.Named("kafka"), n.reg); err != nil {
 		return err
 	}
 	n.onClose(func() error { b.server.Close(); return nil })
@@ -92,13 +102,17 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	return nil
 }
 
-// ledgerRead waits until there is a state to judge clients by: a login that is refused before is final to many of them,
+// ledgerRead waits until there is a state to judge clients by, and not one of long ago: a login that is refused before is final to many of them,
 // while a connection that is not taken yet waits.
 func (b *brokers) ledgerRead(ctx context.Context) bool {
-	for {
+	for told := false; ; {
 		changed := b.mirror.Changed()
-		if b.mirror.View() != nil {
+		if b.mirror.View() != nil && b.mirror.StaleFor() <= b.ledgerAge {
 			return true
+		}
+		if b.mirror.View() != nil && !told {
+			told = true
+			b.log.Info("clients are served when the chain has caught up")
 		}
 		select {
 		case <-ctx.Done():

@@ -29,6 +29,9 @@ const finalFile = "final"
 // finalSaved is how often that height is written while blocks come.
 const finalSaved = 10 * time.Second
 
+// finalAgain is when a block is tried again whose checkpoints could not be handed over.
+const finalAgain = 2 * time.Second
+
 // evidenceLog is the broker's log as evidence reads it.
 type evidenceLog struct {
 	store   *store.Store
@@ -40,7 +43,7 @@ func (l evidenceLog) Batches(id evidence.ID, from, upTo int64, f func(h batch.He
 	if p == nil {
 		return evidence.ErrUnknown
 	}
-	return p.Batches(from, upTo, f)
+	return p.Scan(from, upTo, f)
 }
 
 func (l evidenceLog) Bounds(id evidence.ID) (start, committed int64, ok bool) {
@@ -156,12 +159,17 @@ func (n *Node) watchCheckpoints(ctx context.Context) error {
 	done, saved := b.loadFinal(n.chain.FinalHeader().Number.Uint64()), time.Now()
 	defer func() { b.saveFinal(done) }()
 	for {
-		for final := n.chain.FinalHeader().Number.Uint64(); done < final; done++ {
-			if err := b.checkpointsOf(ctx, source, done+1); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
-				return err
+		for done < n.chain.FinalHeader().Number.Uint64() {
+			if err := b.checkpointsOf(ctx, source, done+1); err == nil {
+				done++
+				continue
+			} else if ctx.Err() == nil { // topics are served all the same
+				b.log.Error("the checkpoints of a block are not compared yet; it is tried again", zap.Uint64("block", done+1), zap.Error(err))
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(finalAgain):
 			}
 		}
 		if time.Since(saved) > finalSaved {
@@ -197,7 +205,7 @@ func (b *brokers) checkpointsOf(ctx context.Context, source topicsSource, height
 func (b *brokers) loadFinal(now uint64) uint64 {
 	raw, err := os.ReadFile(filepath.Join(b.evidenceDir, "..", finalFile))
 	if err == nil && len(raw) == 8 {
-		return min(now, binary.BigEndian.Uint64(raw))
+		return binary.BigEndian.Uint64(raw) // above now while the chain is synced anew: what is below was compared
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		b.log.Warn("checkpoints made while this broker was down are not compared", zap.Error(err))

@@ -23,6 +23,7 @@ import (
 	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/pubsub"
 	topicproof "github.com/bornode/bornode/pubsub/proof"
 	"github.com/bornode/bornode/rpc"
 	blocksync "github.com/bornode/bornode/sync"
@@ -247,7 +248,7 @@ func (n *Node) openRPC() (err error) {
 		return err
 	}
 	if n.brokers != nil {
-		back.Broker = n.brokers.evidence
+		back.Broker, back.Readers = n.brokers.evidence, pubsub.Readers{Auth: n.brokers.auth, Evidence: n.brokers.evidence}
 	}
 	n.rpc, err = rpc.New(cfg, back, n.log.Named("rpc"), n.reg)
 	if err != nil {

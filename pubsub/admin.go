@@ -60,7 +60,7 @@ func (b *Broker) dispatchAdmin(x *call, req kmsg.Request) (kafka.Reply, bool) {
 func (x *call) relay(ctx context.Context, kind string, data []byte, seen func(v *ledger.View) bool) outcome {
 	t := x.s.Token
 	if t == nil || t.Scope&token.Admin == 0 {
-		return failed(kerr.ClusterAuthorizationFailed, "the token does not allow administration; log in with one made by `borcli topic token --admin`")
+		return failed(kerr.ClusterAuthorizationFailed, errNoAdmin.Error())
 	}
 	select {
 	case x.b.admins <- struct{}{}:
@@ -147,7 +147,7 @@ func (b *Broker) createTopics(x *call, r *kmsg.CreateTopicsRequest) kafka.Reply 
 			out.Topic = in.Topic
 			o := x.createTopic(ctx, r, in)
 			out.ErrorCode, out.ErrorMessage = o.code, o.message
-			if t := b.deps.Ledger.View().Topic(in.Topic); t != nil && o.code == none {
+			if t := b.deps.Ledger.View().Topic(in.Topic); t != nil && o.code == none && !r.ValidateOnly {
 				out.TopicID, out.NumPartitions = uuidOf(t.ID), int32(len(t.Partitions)) //nolint:gosec // few
 				out.ReplicationFactor = int16(len(t.Partitions[0].Replicas))            //nolint:gosec // few
 			}
@@ -191,7 +191,7 @@ func (x *call) createTopic(ctx context.Context, r *kmsg.CreateTopicsRequest, in 
 	case tenantOf(in.Topic) == "" || tenantOf(in.Topic) == ownTenant:
 		return failed(kerr.InvalidTopicException, "a topic's name is its tenant's, a dot and more, like acme.orders")
 	case r.ValidateOnly:
-		return outcome{}
+		return x.validTopic(in.Topic)
 	}
 	data, err := contracts.CreateTopicCall(contracts.NewTopic{Name: in.Topic, Partitions: uint32(partitions), Replicas: uint16(replicas), //nolint:gosec // positive
 		Config: settings, Auditor: auditor, Encrypted: encrypted})
@@ -199,6 +199,17 @@ func (x *call) createTopic(ctx context.Context, r *kmsg.CreateTopicsRequest, in 
 		return failed(kerr.InvalidRequest, err.Error())
 	}
 	return x.relay(ctx, "create topic", data, func(v *ledger.View) bool { return v.Topic(in.Topic) != nil })
+}
+
+// validTopic answers for a topic that is not to be created really; only who may create it learns whether there is one.
+func (x *call) validTopic(name string) outcome {
+	switch {
+	case !x.ownsTenant(tenantOf(name)) && !x.may(opCreate, onTopic, name):
+		return failed(kerr.TopicAuthorizationFailed, "only the tenant's owner, and who it allows CREATE on all its topics, creates topics")
+	case x.v.Topic(name) != nil:
+		return failed(kerr.TopicAlreadyExists, "there is a topic of this name")
+	}
+	return outcome{}
 }
 
 func (b *Broker) deleteTopics(x *call, r *kmsg.DeleteTopicsRequest) kafka.Reply {

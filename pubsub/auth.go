@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/bornode/bornode/pubsub/kafka"
 	"github.com/bornode/bornode/pubsub/ledger"
@@ -19,6 +20,8 @@ var (
 	errStale       = errors.New("this broker has seen no final block for too long to know who may do what; try another broker, or again when the chain goes on")
 	errBlacklisted = errors.New("the account is blacklisted: its reputation is below 20; governance can pardon it")
 	errCancelled   = errors.New("the account has cancelled this token; make a new one")
+	errNoData      = errors.New("the token does not allow reading and writing; log in with one that has the data scope")
+	errNoAdmin     = errors.New("the token does not allow administration; log in with one made by `borcli topic token --admin`")
 	errPseudonym   = errors.New("the pseudonym is not admitted to its topic now: its certificate is of an earlier epoch, of another auditor, or it was revoked; ask the topic's auditor for a new one")
 )
 
@@ -58,7 +61,7 @@ func (a Auth) Authenticate(_, user, secret string) (*kafka.Session, error) {
 	if user != "" && !strings.EqualFold(user, t.Account.Hex()) && !strings.EqualFold(user, principal) {
 		return nil, fmt.Errorf("the user name is %q but the token is that of %s; use that as the user name, or leave it empty", clip(user), lower(t.Account))
 	}
-	s.Principal = principal
+	s.Principal, s.Guest = principal, !v.Knows(principalOf(s))
 	return s, nil
 }
 
@@ -79,6 +82,21 @@ func refusal(v *ledger.View, s *kafka.Session) error {
 		return errBlacklisted
 	case cancelled(v, s.Token):
 		return errCancelled
+	}
+	return nil
+}
+
+// outOfScope is why a session's token does not allow a request; nil: it does.
+func outOfScope(s *kafka.Session, req kmsg.Request) error {
+	switch req.(type) {
+	case *kmsg.ProduceRequest, *kmsg.FetchRequest, *kmsg.JoinGroupRequest, *kmsg.SyncGroupRequest, *kmsg.OffsetCommitRequest, *kmsg.OffsetFetchRequest:
+		if !scoped(s, token.Data) {
+			return errNoData
+		}
+	case *kmsg.DeleteRecordsRequest: // it does not go by the contract, which would judge the token
+		if !scoped(s, token.Admin) {
+			return errNoAdmin
+		}
 	}
 	return nil
 }

@@ -81,6 +81,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	g.Go(func() error { return b.leases.run(run) })
 	g.Go(func() error { b.claims(run); return nil })
 	g.Go(func() error { b.register(run); return nil })
+	g.Go(func() error { newReplacer(b).run(run); return nil })
 	g.Go(func() error { b.tick(run); return nil })
 	if b.deps.Evidence != nil {
 		g.Go(func() error { b.ledgerOffsets(run); return nil })
@@ -156,13 +157,30 @@ func (b *Broker) Serve(ctx context.Context, c *kafka.Conn, req kmsg.Request) kaf
 // Closed implements kafka.Handler.
 func (b *Broker) Closed(c *kafka.Conn) { b.conns.closed(b.quotas, c) }
 
+// refuse answers a request as a whole. A producer that wants no answers is cut off, since nothing else could tell it.
+func (x *call) refuse(req kmsg.Request, k *kerr.Error, why error) kafka.Reply {
+	x.throttle(refusedPause) // the answer has an entry for each of the request's
+	if p, ok := req.(*kmsg.ProduceRequest); ok && p.Acks == 0 {
+		x.conn.Close()
+		return nil
+	}
+	return kafka.Now(kafka.Refuse(req, k, why.Error()))
+}
+
 // dispatch is the table of requests.
 func (b *Broker) dispatch(ctx context.Context, x *call, req kmsg.Request) kafka.Reply {
 	if age := b.deps.Ledger.StaleFor(); age > b.cfg.LedgerAge {
 		return kafka.Now(kafka.Refuse(req, kerr.BrokerNotAvailable, errStale.Error()))
 	}
-	if err := refusal(x.v, x.s); err != nil {
-		return kafka.Now(kafka.Refuse(req, kerr.ClusterAuthorizationFailed, err.Error()))
+	err := refusal(x.v, x.s)
+	if err == nil {
+		err = outOfScope(x.s, req)
+	}
+	if err != nil {
+		return x.refuse(req, kerr.ClusterAuthorizationFailed, err)
+	}
+	if b.deps.Evidence != nil && b.deps.Evidence.Spare(ctx, x.stranger) != nil {
+		return nil // the connection has ended
 	}
 	if reply, ok := b.dispatchGroups(ctx, x, req); ok {
 		return reply

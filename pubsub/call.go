@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -42,6 +43,8 @@ type call struct {
 	who  ledger.Principal
 	v    *ledger.View
 	now  time.Time
+
+	refusals atomic.Int32 // that evidence was told of
 }
 
 // may asks the ledger's view.
@@ -49,6 +52,9 @@ func (x *call) may(op, resource uint8, name string) bool {
 	ok, _ := x.v.Authorize(x.who, x.conn.Remote(), op, resource, name)
 	return ok
 }
+
+// stranger tells whether the ledger has nothing about the principal: anybody can make such accounts, as many as he likes.
+func (x *call) stranger() bool { return !x.v.Knows(x.who) }
 
 // topic finds a topic by name for an operation. A principal that may not even see it learns nothing of whether it exists.
 func (x *call) topic(name string, op uint8) (*ledger.Topic, error) {
@@ -86,9 +92,12 @@ func (x *call) record(t *ledger.Topic, op uint8, partition int32, first, last in
 
 // refused tells evidence of an operation that the ledger does not allow. One on a name that no topic has is kept too.
 func (x *call) refused(t *ledger.Topic, op uint8, err error, reason string) {
-	x.throttle(refusedRest)
+	x.rest()
 	x.operated(t, op, code(err), proof.CutReason(reason), -1, -1, -1)
 }
+
+// rest holds the connection back for a refusal, the longer the more of them one request brought.
+func (x *call) rest() { x.throttle(time.Duration(x.refusals.Add(1)) * refusedRest) }
 
 func (x *call) operated(t *ledger.Topic, op uint8, code int16, reason string, partition int32, first, last int64) {
 	result := "allowed"
@@ -102,7 +111,9 @@ func (x *call) operated(t *ledger.Topic, op uint8, code int16, reason string, pa
 	ms := x.now.UnixMilli()
 	o := proof.Operation{Operator: x.who.Account, Pseudonym: x.s.Token != nil && x.s.Token.Certificate != nil, Role: roleOf(op), Kind: proof.Kind(op),
 		Code: code, Reason: reason, Partition: partition, First: first, Last: last, Count: 1, Start: ms, End: ms}
-	o.Host, _ = netip.ParseAddr(x.conn.Remote())
+	if !o.Pseudonym { // everybody reads the chain: the address would tell who is behind the pseudonym
+		o.Host, _ = netip.ParseAddr(x.conn.Remote())
+	}
 	var id [32]byte
 	if t != nil {
 		id = t.ID

@@ -22,7 +22,8 @@ type Config struct {
 	Key       string `mapstructure:"key_file" comment:"File with the private key of the broker's account, 64 hexadecimal digits, mode 0600: it registers the broker, claims partitions and signs receipts. Empty: the producer's account."`
 	Advertise string `mapstructure:"advertise" comment:"host:port under which clients and other brokers reach this broker; it is registered on the chain."`
 
-	OffsetReplicas int `mapstructure:"offset_replicas" comment:"Replicas of _bps.offsets, which keeps consumer groups: the topic is made when so many brokers live."`
+	OffsetReplicas int           `mapstructure:"offset_replicas" comment:"Replicas of _bps.offsets, which keeps consumer groups: the topic is made when so many brokers live."`
+	ReplaceAfter   time.Duration `mapstructure:"replace_after" comment:"A broker that is silent for so long loses its replicas to another one, where there is one and a majority of the others is there; 0: never."`
 
 	LedgerAge time.Duration `mapstructure:"ledger_age" comment:"Serve clients by the ledger as it was, at most for so long without a final block: what was revoked since is not known. Then they are sent away until the chain goes on."`
 
@@ -35,7 +36,8 @@ type Config struct {
 
 // DefaultConfig has the broker off.
 func DefaultConfig() Config {
-	c := Config{Dir: "topics", OffsetReplicas: 3, LedgerAge: 10 * time.Minute, Kafka: kafka.DefaultConfig(), Store: store.DefaultConfig(), Replica: replica.DefaultConfig(), Group: group.DefaultConfig(), Evidence: evidence.DefaultConfig()}
+	c := Config{Dir: "topics", OffsetReplicas: 3, ReplaceAfter: 10 * time.Minute, LedgerAge: 10 * time.Minute, Kafka: kafka.DefaultConfig(),
+		Store: store.DefaultConfig(), Replica: replica.DefaultConfig(), Group: group.DefaultConfig(), Evidence: evidence.DefaultConfig()}
 	c.Store.Dir = "log"
 	return c
 }
@@ -56,6 +58,9 @@ func (c *Config) Validate() error {
 	}
 	if c.LedgerAge < minLedgerAge {
 		return fmt.Errorf("pubsub.ledger_age is %v; it is at least %v, since a chain may pause for a while", c.LedgerAge, minLedgerAge)
+	}
+	if c.ReplaceAfter < 0 || c.ReplaceAfter > 0 && c.ReplaceAfter <= c.Replica.Lost {
+		return fmt.Errorf("pubsub.replace_after is %v; set it to longer than pubsub.replica.lost (%v), or to 0 to replace no silent broker", c.ReplaceAfter, c.Replica.Lost)
 	}
 	if err := c.Kafka.Validate(); err != nil {
 		return err

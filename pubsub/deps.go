@@ -21,7 +21,7 @@ type Ledger interface {
 	View() *ledger.View
 	// Changed is closed when there is a newer view.
 	Changed() <-chan struct{}
-	// StaleFor is how long no final block came.
+	// StaleFor is how long no final block came, or how old the newest one is.
 	StaleFor() time.Duration
 }
 
@@ -34,6 +34,9 @@ type Replicas interface {
 	HighWatermark(id replica.ID) int64
 	InSync(id replica.ID) []string
 	CutOff(id replica.ID) bool
+	Reach(peer string) (linked bool, quiet time.Duration)
+	// DeleteBefore deletes records here and at the other replicas.
+	DeleteBefore(id replica.ID, offset int64) error
 }
 
 // Submitter sends calls of the broker's account to the contract; it returns when they are final.
@@ -41,7 +44,7 @@ type Submitter interface {
 	Submit(ctx context.Context, kind string, data []byte) error
 }
 
-// Evidence keeps what proves the log later. All methods but Ready, and Receipt for a moment, are quick.
+// Evidence keeps what proves the log later. All methods but Ready and Spare, and Receipt for a moment, are quick.
 type Evidence interface {
 	// Sign begins a receipt, the broker's signature over a batch that has its place.
 	Sign(p proof.Placed) evidence.Signing
@@ -51,6 +54,8 @@ type Evidence interface {
 	Committed(id evidence.ID)
 	// Ready waits while so many operations wait for the chain that clients must slow down.
 	Ready(ctx context.Context) error
+	// Spare is Ready with a lower limit for principals whom the ledger does not know: they must not stop those it knows.
+	Spare(ctx context.Context, stranger func() bool) error
 	// Offset queues a group's committed offset for the ledger; false: too many wait.
 	Offset(o evidence.Offset, offset int64) bool
 	// Operated is told of every operation on a topic; the zero topic stands for names that no topic has.

@@ -97,7 +97,8 @@ func (f *fetching) run(ctx context.Context) {
 		f.throttle = f.x.throttle(debt)
 		return
 	}
-	deadline := time.NewTimer(min(time.Duration(max(f.r.MaxWaitMillis, 0))*time.Millisecond, maxFetchWait))
+	wait := min(time.Duration(max(f.r.MaxWaitMillis, 0))*time.Millisecond, maxFetchWait)
+	deadline, end := time.NewTimer(wait), time.Now().Add(wait)
 	defer deadline.Stop()
 	ids := make([]store.ID, len(f.parts))
 	for i := range f.parts {
@@ -105,14 +106,14 @@ func (f *fetching) run(ctx context.Context) {
 	}
 	w := b.waiters.add(ids) // before the first look: nothing is missed
 	defer b.waiters.remove(w)
-	for {
+	for looks := 0; ; looks++ {
 		n := f.read()
-		if n >= int(f.r.MinBytes) || f.failed || len(f.parts) == 0 && len(f.r.Topics) > 0 {
+		if n >= int(f.r.MinBytes) || f.room > 0 && n >= f.room || f.failed || len(f.parts) == 0 && len(f.r.Topics) > 0 {
 			break
 		}
 		select {
 		case <-w.woken:
-			if f.r.MinBytes > 1 && !pause(ctx, gatherRecords) { // it may need many commits: not one look for each
+			if f.r.MinBytes > 1 && !pause(ctx, min(gatherTime(looks), time.Until(end))) { // it may need many commits
 				break
 			}
 			continue
@@ -122,7 +123,36 @@ func (f *fetching) run(ctx context.Context) {
 		}
 		break
 	}
+	f.fit(ctx)
 	f.settle()
+}
+
+// gatherTime is the rest before another look: every look reads again all that the one before found, so a fetch that asks
+// for more than comes must not look at each commit.
+func gatherTime(looks int) time.Duration {
+	return min(gatherRecords<<min(looks, 16), gatherLongest)
+}
+
+// fit has memory counted for what was read. A batch goes out whole, however little was granted; where that is too much
+// for now, it is let go of and read again when there is room, or not at all: the client asks again.
+func (f *fetching) fit(ctx context.Context) {
+	total := 0
+	for i := range f.parts {
+		total += len(f.parts[i].out.RecordBatches)
+	}
+	if f.x.conn.Keep(total) {
+		return
+	}
+	for i := range f.parts {
+		f.parts[i].out.RecordBatches = []byte{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxRoomWait)
+	defer cancel()
+	if f.x.conn.Await(ctx, total) != nil {
+		return
+	}
+	f.room = total
+	f.read()
 }
 
 // read fills every partition with what there is, within the request's bytes. It returns how many it found.

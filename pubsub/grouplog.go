@@ -96,11 +96,7 @@ func (g groupLog) Trim(_ context.Context, partition int32, before int64) error {
 	if err != nil {
 		return err
 	}
-	p := g.b.deps.Store.Partition(id)
-	if p == nil {
-		return kerr.UnknownTopicOrPartition
-	}
-	return p.DeleteBefore(min(before, g.b.deps.Replicas.HighWatermark(replica.ID(id))))
+	return g.b.deps.Replicas.DeleteBefore(replica.ID(id), min(before, g.b.deps.Replicas.HighWatermark(replica.ID(id))))
 }
 
 // groupCheck asks the ledger for the coordinator of groups.
@@ -123,6 +119,7 @@ func (b *Broker) groupCheck(c group.Client, op, resource uint8, name string) *ke
 		return nil
 	}
 	if !allowed {
+		x.rest()
 		x.operated(nil, op, kerr.GroupAuthorizationFailed.Code, reason, -1, -1, -1)
 		return kerr.GroupAuthorizationFailed
 	}

@@ -20,6 +20,7 @@ import (
 type leases struct {
 	b     *Broker
 	known map[store.ID]kept
+	wg    sync.WaitGroup // goroutines that tell the groups of deleted topics
 
 	mu   sync.Mutex
 	lost map[store.ID]int32 // to claim, with the epoch of the lease to supersede
@@ -39,6 +40,9 @@ func newLeases(b *Broker) *leases {
 
 // run follows the ledger until ctx ends.
 func (l *leases) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer l.wg.Wait()
+	defer cancel()
 	for {
 		changed := l.b.deps.Ledger.Changed()
 		if v := l.b.deps.Ledger.View(); v != nil {
@@ -105,7 +109,8 @@ func (l *leases) apply(ctx context.Context, v *ledger.View) error {
 // told once more, and keeps its log until the topic ends: it may be the last copy.
 func (l *leases) take(id store.ID, name string, part *ledger.Partition, peers map[common.Address]string, retain store.Retention, mine bool) *replica.Lease {
 	old, known := l.known[id]
-	if known && old.lease.Epoch == part.Epoch && old.retain == retain {
+	same := known && old.lease.Epoch == part.Epoch && names(&old.lease, part, peers)
+	if same && old.retain == retain {
 		return nil
 	}
 	if mine {
@@ -120,10 +125,23 @@ func (l *leases) take(id store.ID, name string, part *ledger.Partition, peers ma
 		lease.Replicas = append(lease.Replicas, peers[a])
 	}
 	l.known[id] = kept{name, lease, retain}
-	if known && old.lease.Epoch == part.Epoch {
+	if same {
 		return nil
 	}
 	return &lease
+}
+
+// names reports whether a lease still calls the brokers by their peer ids: one that moved to another node key has a new one.
+func names(l *replica.Lease, part *ledger.Partition, peers map[common.Address]string) bool {
+	if l.Leader != peers[part.Leader] || len(l.Replicas) != len(part.Replicas) {
+		return false
+	}
+	for i, a := range part.Replicas {
+		if l.Replicas[i] != peers[a] {
+			return false
+		}
+	}
+	return true
 }
 
 // drop forgets the partitions of topics that were deleted, and deletes their logs. That a view lacks a topic is not
@@ -142,9 +160,7 @@ func (l *leases) drop(ctx context.Context, v *ledger.View) {
 		gone[k.topic] = struct{}{}
 		l.b.waiters.wake(id)
 	}
-	for name := range gone {
-		l.b.groups.TopicGone(ctx, name)
-	}
+	l.topicsGone(ctx, gone)
 	for _, id := range l.b.deps.Store.List() {
 		if _, ok := l.known[id]; ok || v.TopicByID(id.Topic) != nil || !v.TopicDeleted(id.Topic) {
 			continue
@@ -153,6 +169,19 @@ func (l *leases) drop(ctx context.Context, v *ledger.View) {
 			l.b.deps.Log.Warn("the log of a deleted topic stays on disk", zap.Stringer("partition", id), zap.Error(err))
 		}
 	}
+}
+
+// topicsGone tells the groups of topics that were deleted, behind the back of run: this waits for groups that are being
+// read, which may themselves wait for the next leases.
+func (l *leases) topicsGone(ctx context.Context, names map[string]struct{}) {
+	if len(names) == 0 {
+		return
+	}
+	l.wg.Go(func() {
+		for name := range names {
+			l.b.groups.TopicGone(ctx, name)
+		}
+	})
 }
 
 // Lost is told by the replicas which partitions to claim. It does not block.

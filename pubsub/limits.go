@@ -9,12 +9,16 @@ const (
 	minLedgerAge = 10 * time.Second
 	// maxFetchWait bounds how long a fetch may wait for records.
 	maxFetchWait = 60 * time.Second
+	// maxRoomWait bounds how long a fetch waits for memory to answer with a batch; then it is answered without.
+	maxRoomWait = 5 * time.Second
 	// maxProduceWait bounds how long a produce may wait for its replicas.
 	maxProduceWait = 60 * time.Second
 	// maxTenantsOfConn bounds the tenants that one connection may work with.
 	maxTenantsOfConn = 64
 	// gatherRecords is how long a fetch that wants many bytes rests between two looks at the log.
 	gatherRecords = 5 * time.Millisecond
+	// gatherLongest is how long it rests after many looks.
+	gatherLongest = 500 * time.Millisecond
 	// refusedRest holds a connection back for each operation that the ledger refuses: refusals are kept on the chain.
 	refusedRest = 100 * time.Millisecond
 	// claimsUnderWay bounds the transactions with claims that are not final yet.
@@ -41,6 +45,11 @@ const (
 	balanceEvery = time.Minute
 	// stopWait bounds what a broker does for its partitions before it stops.
 	stopWait = 5 * time.Second
+	// replaceEvery is how often a leader looks whether replicas are to be replaced, maxMoves how many partitions' it
+	// changes then, and maxNewcomers how many new ones may be without all records at one time.
+	replaceEvery = 2 * time.Second
+	maxMoves     = 16
+	maxNewcomers = 32
 	// maxRetention is the longest retention.ms; longer ones keep for ever.
 	maxRetention = 100 * 365 * 24 * time.Hour
 	// offsetsEvery is how often committed offsets go to the ledger, offsetsAtOnce how many of them.

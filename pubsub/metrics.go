@@ -12,7 +12,7 @@ import (
 type metrics struct {
 	bytesIn, bytesOut, recordsIn, throttled prometheus.Counter
 	offsetsLeft                             prometheus.Counter
-	operations, failed, claimed             *prometheus.CounterVec
+	operations, failed, claimed, moved      *prometheus.CounterVec
 	partitions, leading                     prometheus.Gauge
 	handled                                 *prometheus.HistogramVec
 }
@@ -51,6 +51,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		operations:  vec("operations_total", "operations of clients on topics by kind and result: allowed, refused", "operation", "result"),
 		failed:      vec("failed_total", "partitions of produce and fetch that got an error, by Kafka's name of it", "request", "error"),
 		claimed:     vec("claims_total", "partitions whose lease this broker claimed after their leader was lost, by result: sent, refused", "result"),
+		moved:       vec("replica_changes_total", "changes of the replicas of partitions that this broker led, by kind: added, removed, handed over, failed", "kind"),
 		partitions:  gauge("partitions_count", "partitions that this broker keeps a copy of"),
 		leading:     gauge("leading_count", "partitions that this broker leads"),
 		handled: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "bornode", Subsystem: "topics_broker", Name: "request_seconds",

@@ -150,10 +150,12 @@ func (x *call) deleteBefore(t *ledger.Topic, in *kmsg.DeleteRecordsRequestTopicP
 	if offset < 0 || offset > high {
 		return kerr.OffsetOutOfRange
 	}
-	if err := p.DeleteBefore(offset); err != nil {
+	if err := x.b.deps.Replicas.DeleteBefore(replica.ID(id), offset); err != nil {
 		return err
 	}
-	out.LowWatermark = p.Start()
+	if out.LowWatermark = p.Start(); out.LowWatermark < offset { // what was written a moment ago is not in the evidence yet
+		return kerr.RequestTimedOut
+	}
 	x.record(t, opDelete, id.Partition, 0, offset-1)
 	return nil
 }

@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -54,7 +55,9 @@ func (b *Broker) produce(x *call, r *kmsg.ProduceRequest) kafka.Reply {
 			*o = kmsg.NewProduceResponseTopicPartition()
 			o.Partition, o.BaseOffset, o.LogAppendTime = in.Partitions[j].Partition, -1, -1
 			if err != nil {
-				o.ErrorCode = code(err)
+				if o.ErrorCode = code(err); err == errInDebt {
+					o.ErrorMessage = text(err.Error())
+				}
 				continue
 			}
 			w, e := x.append(r.Acks, t, &in.Partitions[j], o)
@@ -116,8 +119,16 @@ func (x *call) produceTopic(r *kmsg.ProduceRequest, in *kmsg.ProduceRequestTopic
 	if err := x.join(t.Tenant); err != nil {
 		return nil, err
 	}
+	// Connections that are held back one by one would let a tenant write as fast as it has connections.
+	if debt := x.b.quotas.takeIn(x.now, t.Tenant, x.rate(t.Tenant), 0); debt > maxThrottle {
+		x.throttle(debt)
+		return nil, errInDebt
+	}
 	return t, nil
 }
+
+// errInDebt has the one code of "nothing was written, try again" that all clients know.
+var errInDebt = fmt.Errorf("the tenant writes faster than it may: %w", kerr.NotEnoughReplicas)
 
 // append is the ordered part of one partition's produce.
 func (x *call) append(acks int16, t *ledger.Topic, in *kmsg.ProduceRequestTopicPartition, out *kmsg.ProduceResponseTopicPartition) (w appended, err error) {

@@ -137,6 +137,13 @@ type Contract interface {
 type Broker interface {
 	Prove(id evidence.ID, from, to int64, withBatches bool) (*evidence.Proven, error)
 	Alarms() []evidence.Alarm
+	Reports() [][]byte
+}
+
+// Readers judges who may read a topic's records: pubsub.Readers.
+type Readers interface {
+	// MayRead is nil for a token (of package pubsub/token) whose holder may read the topic from that host.
+	MayRead(token, host string, topic [32]byte) error
 }
 
 // Backend is what the server answers from. Chain and Pool are required, the others may be nil: their methods then say
@@ -151,6 +158,7 @@ type Backend struct {
 	Topics    Contract     // the system contracts' views: chain.Chain
 	Trust     *proof.Trust // where proofs of this chain begin
 	Broker    Broker       // of a node that is a broker
+	Readers   Readers      // likewise
 	Version   string       // for web3_clientVersion, e.g. bornode/v1.0.0
 }
 

@@ -15,7 +15,10 @@ import (
 )
 
 // bpsAPI is what the chain and the broker know of topics, as of the last irreversible block.
-type bpsAPI struct{ *service }
+type bpsAPI struct {
+	*service
+	local bool // for the Unix socket and requests with the node's secret
+}
 
 // maxTopicsPage is the largest count of topics in one answer.
 const maxTopicsPage = 64
@@ -233,6 +236,34 @@ func (a *bpsAPI) Alarms() ([]alarmJSON, error) {
 	out := []alarmJSON{}
 	for _, x := range a.back.Broker.Alarms() {
 		out = append(out, alarmJSON{hexutil.Uint64(max(0, x.Time.Unix())), x.Topic, x.Partition, x.Offset, hexutil.Uint64(x.Seq), x.Text}) //nolint:gosec // not negative
+	}
+	return out, nil
+}
+
+type reportJSON struct {
+	Broker    common.Address `json:"broker"` // who signed
+	Topic     common.Hash    `json:"topic"`
+	Partition int32          `json:"partition"`
+	Text      string         `json:"text"`
+	Report    hexutil.Bytes  `json:"report"` // the file (docs/wire-topics.md)
+}
+
+// Reports are the files that show which brokers lied, as far as this broker saw it. Anybody can check them.
+func (a *bpsAPI) Reports() ([]reportJSON, error) {
+	if a.back.Broker == nil || a.back.Trust == nil {
+		return nil, notOffered("the evidence of topics: it is no broker;")
+	}
+	out := []reportJSON{}
+	for _, file := range a.back.Broker.Reports() {
+		r, err := proof.DecodeReport(file)
+		if err != nil {
+			continue
+		}
+		g, err := r.Judge(a.back.Trust, contracts.TopicsAddress)
+		if err != nil {
+			continue // it would accuse nobody
+		}
+		out = append(out, reportJSON{g.Broker, g.What.Topic, g.What.Partition, g.What.Error(), file})
 	}
 	return out, nil
 }

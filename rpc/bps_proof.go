@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/rlp"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/evidence"
@@ -42,10 +45,11 @@ type topicProofJSON struct {
 }
 
 // Proof is a file that proves what a partition holds from an offset on (default: the batch of that offset, at most 65,536
-// records), to be checked offline with the genesis file, or with a trusted block that the asker names. It holds the batches
-// unless withBatches is false or retention took them. A broker of the topic answers it, once a checkpoint that covers the
-// offset is final.
-func (a *bpsAPI) Proof(ctx context.Context, topic string, partition hexutil.Uint64, offset hexutil.Uint64, count *hexutil.Uint64, withBatches *bool, trusted *trustedJSON) (*topicProofJSON, error) {
+// records), to be checked offline with the genesis file, or with a trusted block that the asker names. A broker of the
+// topic answers it, once a checkpoint that covers the offset is final. Digests are for everybody; the batches are in it
+// for one who shows a token of who may read the topic, or asks on the node's own socket, unless withBatches is false or
+// retention took them.
+func (a *bpsAPI) Proof(ctx context.Context, topic string, partition hexutil.Uint64, offset hexutil.Uint64, count *hexutil.Uint64, withBatches *bool, trusted *trustedJSON, token *string) (*topicProofJSON, error) {
 	leave, err := a.enterCall(ctx)
 	if err != nil {
 		return nil, err
@@ -68,7 +72,11 @@ func (a *bpsAPI) Proof(ctx context.Context, topic string, partition hexutil.Uint
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.back.Broker.Prove(evidence.ID{Topic: id, Partition: int32(partition)}, int64(offset), int64(uint64(offset)+n), withBatches == nil || *withBatches) //nolint:gosec // bounded above
+	batches, err := a.mayHaveBatches(ctx, id, withBatches, token)
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.back.Broker.Prove(evidence.ID{Topic: id, Partition: int32(partition)}, int64(offset), int64(uint64(offset)+n), batches) //nolint:gosec // bounded above
 	if errors.Is(err, evidence.ErrNotProved) || errors.Is(err, evidence.ErrUnknown) {
 		return nil, &Error{Code: codeServer, Message: err.Error()}
 	}
@@ -80,6 +88,35 @@ func (a *bpsAPI) Proof(ctx context.Context, topic string, partition hexutil.Uint
 		return nil, err
 	}
 	return a.proofAnswer(ctx, b, p.Seq)
+}
+
+// mayHaveBatches tells whether the asker gets the batches themselves: records are for those who may read the topic, here
+// as with Kafka. One who does not say what he wants gets what he may have.
+func (a *bpsAPI) mayHaveBatches(ctx context.Context, topic common.Hash, wanted *bool, token *string) (bool, error) {
+	switch {
+	case wanted != nil && !*wanted:
+		return false, nil
+	case a.local:
+		return true, nil
+	case token != nil && a.back.Readers != nil:
+		err := a.back.Readers.MayRead(*token, addressOf(ctx), topic)
+		if err != nil {
+			err = &Error{Code: codeServer, Message: err.Error()}
+		}
+		return err == nil, err
+	case wanted != nil:
+		return false, invalidParams("the batches of a topic are given to who may read it: show a token (borcli topic token), ask for the digests alone, or ask on the node's Unix socket")
+	}
+	return false, nil
+}
+
+// addressOf is the caller's address without the port, as rules of access name hosts.
+func addressOf(ctx context.Context) string {
+	remote := gethrpc.PeerInfoFromContext(ctx).RemoteAddr
+	if ap, err := netip.ParseAddrPort(remote); err == nil {
+		return ap.Addr().Unmap().WithZone("").String()
+	}
+	return remote
 }
 
 func (a *bpsAPI) proofAnswer(ctx context.Context, b *proof.Bundle, seq uint64) (*topicProofJSON, error) {
@@ -168,6 +205,89 @@ func (a *bpsAPI) checkpointEvent(id common.Hash, height, seq uint64) (*proof.Eve
 		}
 	}
 	return nil, &Error{Code: codeServer, Message: fmt.Sprintf("block %d has no checkpoint %d of topic %s; the receipts are not kept, or the broker's evidence is of another chain", height, seq, id)}
+}
+
+type operationsProofJSON struct {
+	Topic  common.Hash    `json:"topic"`
+	Number hexutil.Uint64 `json:"number"` // of the final block whose state is shown
+	Hash   common.Hash    `json:"hash"`
+	Proof  hexutil.Bytes  `json:"proof"` // an audit file without operations (docs/wire-topics.md)
+}
+
+// OperationsProof shows where a topic's log of operations stands at the newest block that can be shown to be final, from the
+// genesis file or a trusted block on: what an audit begins with that does not trust the node.
+func (a *bpsAPI) OperationsProof(ctx context.Context, topic string, trusted *trustedJSON) (*operationsProofJSON, error) {
+	leave, err := a.enterCall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	trust, err := a.trust(trusted)
+	if err != nil {
+		return nil, err
+	}
+	c := a.back.Chain
+	id, err := a.topicOf(ctx, c.FinalHeader(), topic)
+	if err != nil {
+		return nil, err
+	}
+	out := &proof.Audit{Genesis: trust.Genesis, Topic: id}
+	head := c.CurrentHeader().Number.Uint64()
+	if out.Height, err = proof.Newest(ctx, finalSource{c}, head); err == nil {
+		out.Runs, err = proof.Collect(ctx, trust, finalSource{c}, out.Height, head)
+	}
+	if err != nil {
+		return nil, &Error{Code: codeServer, Message: err.Error()}
+	}
+	if err := a.operationsState(out); err != nil {
+		return nil, err
+	}
+	file, err := out.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if len(file) > maxProofBytes {
+		return nil, limitExceeded("the proof has %d bytes, %d are given at once; name a trusted block nearer to block %d", len(file), maxProofBytes, out.Height)
+	}
+	held := a.hold(a.host(ctx))
+	defer held.give()
+	if err := held.gather(answerCopies * 2 * len(file)); err != nil {
+		return nil, err
+	}
+	return &operationsProofJSON{Topic: id, Number: hexutil.Uint64(out.Height), Hash: c.CanonicalHash(out.Height), Proof: file}, nil
+}
+
+// operationsState adds what the state of the block holds.
+func (a *bpsAPI) operationsState(out *proof.Audit) error {
+	h := a.back.Chain.Sealed(a.back.Chain.CanonicalHash(out.Height))
+	if h == nil {
+		return &Error{Code: codeServer, Message: fmt.Sprintf("block %d is gone; ask again", out.Height)}
+	}
+	s, err := a.back.Chain.StateAt(h.Header)
+	if err != nil {
+		return fmt.Errorf("state of block %d is not available: %w", out.Height, err)
+	}
+	accounts, err := s.Database().OpenTrie(h.Header.Root)
+	if err != nil {
+		return &Error{Code: codeServer, Message: fmt.Sprintf("the state of block %d cannot be proved: %v; ask again", out.Height, err)}
+	}
+	var storage proof.Prover
+	root := s.GetStorageRoot(contracts.TopicsAddress)
+	if root != (common.Hash{}) && root != types.EmptyRootHash {
+		if storage, err = s.Database().OpenStorageTrie(h.Header.Root, contracts.TopicsAddress, root, nil); err != nil {
+			return err
+		}
+	}
+	at := proof.Place{Contract: contracts.TopicsAddress}
+	at.Counts, at.Root = contracts.OperationsSlots(out.Topic)
+	p, err := proof.ProveState(accounts, storage, at)
+	if err != nil {
+		return err
+	}
+	out.State = *p
+	to, err := p.Verify(h.Header.Root, at)
+	out.From = to
+	return err
 }
 
 type epochsJSON struct {

@@ -3,12 +3,16 @@ package rpc
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math/big"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/state"
+	"github.com/ethereum/go-ethereum/core/tracing"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/params"
 	"github.com/ethereum/go-ethereum/trie"
 	"github.com/stretchr/testify/require"
 
@@ -30,12 +34,14 @@ type topicChain struct {
 	receipts map[common.Hash]types.Receipts
 	reads    map[uint64]int
 	states   map[common.Hash]proof.LogState
+	db       state.Database
+	root     common.Hash // of the state of the blocks to come
 }
 
 func newTopicChain(t *testing.T) *topicChain {
 	key, err := bls.SecretKeyFromBytes(append(make([]byte, 31), 7))
 	require.NoError(t, err)
-	c := &topicChain{t: t, key: key, receipts: map[common.Hash]types.Receipts{}, reads: map[uint64]int{}, states: map[common.Hash]proof.LogState{}}
+	c := &topicChain{t: t, key: key, receipts: map[common.Hash]types.Receipts{}, reads: map[uint64]int{}, states: map[common.Hash]proof.LogState{}, db: state.NewDatabaseForTesting(), root: types.EmptyRootHash}
 	s := block.Schedule{{Account: common.Address{1}, Key: key.PublicKey()}}
 	c.trust = &proof.Trust{Params: block.Parameters{ChainID: 5, EpochBlocks: 4, SlotMillis: 1000, TurnSlots: 1}, Schedule: s}
 	c.add(nil, nil)
@@ -45,7 +51,7 @@ func newTopicChain(t *testing.T) *topicChain {
 
 func (c *topicChain) add(txs types.Transactions, receipts types.Receipts) {
 	n := uint64(len(c.blocks))
-	h := &types.Header{Number: new(big.Int).SetUint64(n), Difficulty: new(big.Int), Time: n, ReceiptHash: types.DeriveSha(receipts, trie.NewStackTrie(nil))}
+	h := &types.Header{Number: new(big.Int).SetUint64(n), Difficulty: new(big.Int), Time: n, Root: c.root, ReceiptHash: types.DeriveSha(receipts, trie.NewStackTrie(nil))}
 	r := &block.Record{Version: block.RecordVersion, Slot: n}
 	if n > 0 {
 		h.ParentHash = c.blocks[n-1].Hash()
@@ -64,6 +70,25 @@ func (c *topicChain) add(txs types.Transactions, receipts types.Receipts) {
 	b := &block.Block{SealedHeader: &block.SealedHeader{Header: h, Record: r}, Transactions: txs}
 	c.blocks, c.receipts[b.Hash()] = append(c.blocks, b), receipts
 }
+
+// keep has the state of the blocks to come hold the logs of operations.
+func (c *topicChain) keep() {
+	s, err := state.New(c.root, c.db)
+	require.NoError(c.t, err)
+	s.SetNonce(contracts.TopicsAddress, 1, tracing.NonceChangeUnspecified)
+	for id, l := range c.states {
+		counts, root := contracts.OperationsSlots(id)
+		var word common.Hash
+		binary.BigEndian.PutUint64(word[24:], l.Count)
+		binary.BigEndian.PutUint64(word[16:], l.Height)
+		s.SetState(contracts.TopicsAddress, counts, word)
+		s.SetState(contracts.TopicsAddress, root, l.Root)
+	}
+	c.root, err = s.Commit(params.Rules{IsEIP158: true}, uint64(len(c.blocks)))
+	require.NoError(c.t, err)
+}
+
+func (c *topicChain) StateAt(h *types.Header) (*state.StateDB, error) { return state.New(h.Root, c.db) }
 
 func (c *topicChain) CurrentHeader() *types.Header { return c.blocks[len(c.blocks)-1].Header }
 func (c *topicChain) FinalHeader() *types.Header   { return c.blocks[len(c.blocks)-2].Header }
@@ -120,7 +145,7 @@ func (c *topicChain) operate(topics ...common.Hash) {
 func topicAPI(c *topicChain) *bpsAPI {
 	s := &service{cfg: DefaultConfig(), back: Backend{Chain: c, Topics: c, Trust: c.trust}}
 	s.bound()
-	return &bpsAPI{s}
+	return &bpsAPI{service: s}
 }
 
 func TestAuditReadsOnlyItsTopic(t *testing.T) {
@@ -173,13 +198,54 @@ func TestAuditReadsOnlyItsTopic(t *testing.T) {
 // provingBroker has one partition with one batch.
 type provingBroker struct{ p *evidence.Proven }
 
-func (b provingBroker) Prove(id evidence.ID, from, to int64, _ bool) (*evidence.Proven, error) {
+func (b provingBroker) Prove(id evidence.ID, from, to int64, withBatches bool) (*evidence.Proven, error) {
 	if from >= b.p.Head.Next {
 		return nil, evidence.ErrNotProved
 	}
-	return b.p, nil
+	p := *b.p
+	if !withBatches {
+		p.Batches = nil
+	}
+	return &p, nil
+}
+
+// oneReader lets one token read.
+type oneReader struct{}
+
+func (oneReader) MayRead(token, _ string, _ [32]byte) error {
+	if token != "good" {
+		return errors.New("not for this token's holder")
+	}
+	return nil
+}
+
+// provesBatches: records come by proofs to those who may read them by Kafka, and to nobody else.
+func provesBatches(t *testing.T, api *bpsAPI, id common.Hash) {
+	yes, good, bad := true, "good", "bad"
+	ask := func(batches *bool, token *string) (*topicProofJSON, error) {
+		return api.Proof(context.Background(), id.Hex(), 0, 1, nil, batches, nil, token)
+	}
+	for _, token := range []*string{nil, &good} { // this node judges no tokens
+		_, err := ask(&yes, token)
+		require.ErrorContains(t, err, "may read")
+		p, err := ask(nil, token)
+		require.NoError(t, err)
+		require.False(t, p.Batches)
+	}
+	api.back.Readers = oneReader{}
+	p, err := ask(&yes, &good)
+	require.NoError(t, err)
+	require.True(t, p.Batches)
+	_, err = ask(nil, &bad)
+	require.ErrorContains(t, err, "not for")
+	_, err = ask(&yes, nil)
+	require.ErrorContains(t, err, "may read")
+	p, err = (&bpsAPI{api.service, true}).Proof(context.Background(), id.Hex(), 0, 1, nil, nil, nil, nil)
+	require.NoError(t, err)
+	require.True(t, p.Batches, "who holds the node's socket has its disk too")
 }
 func (b provingBroker) Alarms() []evidence.Alarm { return nil }
+func (b provingBroker) Reports() [][]byte        { return [][]byte{[]byte("damaged")} }
 
 func TestProofIsTakenByAVerifier(t *testing.T) {
 	id := common.Hash{1}
@@ -204,12 +270,15 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 		c.add(nil, nil)
 	}
 	api := topicAPI(c)
-	_, err = api.Proof(context.Background(), id.Hex(), 0, 0, nil, nil, nil)
+	_, err = api.Proof(context.Background(), id.Hex(), 0, 0, nil, nil, nil, nil)
 	require.ErrorContains(t, err, "not offered")
 	api.back.Broker = provingBroker{&evidence.Proven{Seq: 3, Height: 10, Partitions: 1, Head: head, Leaves: []proof.Leaf{leaf}, Batches: raw}}
 
+	reports, err := api.Reports()
+	require.NoError(t, err)
+	require.Empty(t, reports, "what shows nothing is not told")
 	for _, trusted := range []*trustedJSON{nil, {Number: 12, Hash: c.CanonicalHash(12)}, {Number: 4, Hash: c.CanonicalHash(4)}} {
-		p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, trusted)
+		p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, trusted, nil)
 		require.NoError(t, err)
 		b, err := proof.DecodeBundle(p.Proof)
 		require.NoError(t, err)
@@ -223,11 +292,12 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 		require.Equal(t, [2]int64{0, 2}, [2]int64{v.From, v.To})
 		require.EqualValues(t, 3, v.Checkpoint.Seq)
 	}
+	provesBatches(t, api, id)
 	whole := proof.NewChain(c.trust)
 	first, err := proof.Collect(context.Background(), c.trust, finalSource{c}, 9, c.CurrentHeader().Number.Uint64())
 	require.NoError(t, err)
 	require.NoError(t, whole.Extend(&first[0])) // the first epoch
-	p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, &trustedJSON{Number: hexutil.Uint64(whole.Height()), Hash: whole.Hash(), Followed: true})
+	p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, &trustedJSON{Number: hexutil.Uint64(whole.Height()), Hash: whole.Hash(), Followed: true}, nil)
 	require.NoError(t, err)
 	b, err := proof.DecodeBundle(p.Proof)
 	require.NoError(t, err)
@@ -237,11 +307,11 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, whole.Height(), uint64(10))
 
-	_, err = api.Proof(context.Background(), id.Hex(), 0, 2, nil, nil, nil)
+	_, err = api.Proof(context.Background(), id.Hex(), 0, 2, nil, nil, nil, nil)
 	require.ErrorContains(t, err, "not covered by a checkpoint")
-	_, err = api.Proof(context.Background(), id.Hex(), 0, 0, nil, nil, &trustedJSON{Number: 4, Hash: common.Hash{1}})
+	_, err = api.Proof(context.Background(), id.Hex(), 0, 0, nil, nil, &trustedJSON{Number: 4, Hash: common.Hash{1}}, nil)
 	require.ErrorContains(t, err, "not a final block")
-	_, err = api.Proof(context.Background(), "nodot", 0, 0, nil, nil, nil)
+	_, err = api.Proof(context.Background(), "nodot", 0, 0, nil, nil, nil, nil)
 	require.Error(t, err)
 
 	e, err := api.Epochs(context.Background(), nil, nil)
@@ -252,4 +322,49 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, e.Runs[1:2], e2.Runs)
 	require.True(t, e2.More)
+}
+
+func TestStateOfOperationsIsProved(t *testing.T) {
+	c := newTopicChain(t)
+	mine, none := common.Hash{1}, common.Hash{3}
+	for range 6 {
+		c.operate(mine, common.Hash{2})
+	}
+	api := topicAPI(c)
+	c.add(nil, nil)
+	p, err := api.OperationsProof(t.Context(), mine.Hex(), nil) // a state in which there is no contract yet
+	require.Error(t, err)
+	require.Nil(t, p)
+	c.keep()
+	for range 6 {
+		c.add(nil, nil)
+	}
+	at := func(id common.Hash) proof.Place {
+		p := proof.Place{Contract: contracts.TopicsAddress}
+		p.Counts, p.Root = contracts.OperationsSlots(id)
+		return p
+	}
+	for _, trusted := range []*trustedJSON{nil, {Number: 12, Hash: c.CanonicalHash(12)}} {
+		p, err = api.OperationsProof(t.Context(), mine.Hex(), trusted)
+		require.NoError(t, err)
+		require.Equal(t, c.CanonicalHash(uint64(p.Number)), p.Hash)
+		a, err := proof.DecodeAudit(p.Proof)
+		require.NoError(t, err)
+		trust := *c.trust
+		if trusted != nil {
+			trust.Checkpoint = &proof.Checkpoint{Height: uint64(trusted.Number), Hash: trusted.Hash}
+		}
+		v, err := a.Verify(&trust, at(mine))
+		require.NoError(t, err)
+		require.Equal(t, c.states[mine], v.To)
+	}
+	p, err = api.OperationsProof(t.Context(), none.Hex(), nil)
+	require.NoError(t, err)
+	a, err := proof.DecodeAudit(p.Proof)
+	require.NoError(t, err)
+	v, err := a.Verify(c.trust, at(none))
+	require.NoError(t, err)
+	require.Zero(t, v.To, "that there are none is proved as well")
+	_, err = api.OperationsProof(t.Context(), mine.Hex(), &trustedJSON{Number: 4, Hash: common.Hash{1}})
+	require.ErrorContains(t, err, "not a final block")
 }

@@ -162,9 +162,11 @@ func nodeGroups() []Group {
 			{"bps_brokers", "", "list", "all brokers, retired ones too", ""},
 			{"bps_checkpoint", "topic", "object or null", "the newest checkpoint of a topic's log", ""},
 			{"bps_operations", "topic", "object", "count, root and last block of a topic's log of operations", ""},
+			{"bps_operationsProof", "topic, trusted block?", "object", "proves count, root and last block at a final block: an audit file without operations, checked offline with the genesis file", ""},
 			{"bps_audit", "topic, until?, most?", "object", "what was done with a topic, allowed or refused, and that none is missing: at most 64 batches, back from now or from an earlier answer's `from`", ""},
-			{"bps_proof", "topic, partition, offset, records?, batches?, trusted block?", "object", "a proof file for records, checked offline with the genesis file; a trusted block {number, hash} makes it short, shorter still with followed: true for one who came there from genesis by such proofs", ""},
+			{"bps_proof", "topic, partition, offset, records?, batches?, trusted block?, token?", "object", "a proof file for records, checked offline with the genesis file; a trusted block {number, hash} makes it short, shorter still with followed: true for one who came there from genesis by such proofs; the batches come for a token of who may read the topic, else their digests", ""},
 			{"bps_epochs", "above?, most?", "object", "the headers that prove the ends of epochs from genesis on; at most 1,024 runs", ""},
+			{"bps_reports", "", "list", "files that show which brokers signed two histories, for anybody to check", ""},
 			{"bps_alarms", "", "list", "differences between checkpoints on the chain and this broker's log", ""},
 		}},
 		{"Encodings", "", []Method{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,10 +38,13 @@ type storm struct {
 	fails map[string]int // refused records, by error
 }
 
-func newStorm(t *testing.T, partitions int32) *storm {
+func newStorm(t *testing.T, partitions int32, change ...func(*Spec)) *storm {
 	n := upNetwork(t, func(s *Spec) {
 		s.Brokers = 3
 		overTCP(s)
+		for _, f := range change {
+			f(s)
+		}
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
@@ -172,11 +176,14 @@ func (s *storm) node(host string, port int32) int {
 	return -1
 }
 
-// whole waits until no broker lacks anything.
-func (s *storm) whole() {
+// whole waits until no broker lacks anything; those that are named are not looked at.
+func (s *storm) whole(but ...int) {
 	s.t.Helper()
 	s.eventually("all replicas have everything", func() bool {
-		for _, x := range s.n.Nodes[:3] {
+		for _, x := range s.n.Nodes {
+			if x.Broker == "" || slices.Contains(but, x.Index) {
+				continue
+			}
 			for _, name := range []string{"under_replicated_partitions", "taking_over_partitions", "stashed_partitions", "stopped_partitions"} {
 				if metric(s.t, x, "bornode_topics_replica_"+name) != 0 {
 					return false
@@ -187,12 +194,13 @@ func (s *storm) whole() {
 	})
 }
 
-// check reads the whole topic: what was acknowledged is there, of the idempotent producer once.
-func (s *storm) check() {
+// check reads the whole topic: what was acknowledged is there, of the idempotent producer once. Brokers that are named
+// are down.
+func (s *storm) check(down ...int) {
 	s.t.Helper()
 	s.stop()
 	s.wg.Wait()
-	s.whole()
+	s.whole(down...)
 	ends, err := s.admin.ListEndOffsets(s.ctx, stormTopic)
 	require.NoError(s.t, err)
 	left := make(map[int32]int64)

@@ -44,7 +44,7 @@ func produceAtRate(ctx context.Context, c *kgo.Client, begun time.Time, rate, to
 	defer tick.Stop()
 	for sent := 0; sent < total; {
 		for ; sent < total && time.Since(begun) >= time.Duration(sent)*gap; sent++ {
-			value := make([]byte, 100)
+			value := make([]byte, delayBytes)
 			binary.BigEndian.PutUint64(value, uint64(time.Duration(sent)*gap)) //nolint:gosec // not negative
 			c.Produce(ctx, &kgo.Record{Value: value}, nil)
 		}

@@ -20,11 +20,12 @@ const maxLine = 1 << 20
 
 func topicProduceCommand() *cobra.Command {
 	q := new(brokerFlags)
-	var key string
+	var key, receipts string
 	return command("produce TOPIC [VALUE...]", "Send records to a topic; without values, every line of standard input is one", func(ctx context.Context, a *app, args []string) error {
-		return a.produce(ctx, q, args[0], key, args[1:])
+		return a.produce(ctx, q, args[0], key, receipts, args[1:])
 	}, arguments(1, -1), flags(func(f *pflag.FlagSet) {
 		f.StringVar(&key, "record-key", "", "key of the records; records of one key go to one partition")
+		f.StringVar(&receipts, "receipts", "", "file to add the brokers' receipts to; borcli topic report holds them against each other and against proofs")
 		q.add(f)
 	}), example("borcli topic produce acme.orders 'three apples' --genesis genesis.json --ca brokers-ca.pem"))
 }
@@ -35,7 +36,12 @@ type producedRecord struct {
 	Broker    string `json:"broker,omitempty"` // who signed the receipt
 }
 
-func (a *app) produce(ctx context.Context, q *brokerFlags, topic, key string, values []string) error {
+func (a *app) produce(ctx context.Context, q *brokerFlags, topic, key, receipts string, values []string) error {
+	keep, err := keepReceipts(receipts)
+	if err != nil {
+		return err
+	}
+	defer keep.close()
 	c, err := q.open(ctx, a, logTo(a.errOut).WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
 	if err != nil {
 		return err
@@ -59,6 +65,9 @@ func (a *app) produce(ctx context.Context, q *brokerFlags, topic, key string, va
 		}
 		out := producedRecord{Partition: s.Partition, Offset: s.Offset}
 		if s.Receipt != nil {
+			if err := keep.add(s.Receipt); err != nil {
+				return err
+			}
 			out.Broker = s.Receipt.By.Hex()
 		}
 		return a.show(out, func(w io.Writer) {

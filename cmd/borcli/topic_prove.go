@@ -13,7 +13,6 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"github.com/bornode/bornode/contracts"
-	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/pubsub/proof"
 )
 
@@ -22,6 +21,7 @@ type proveJob struct {
 	Out         string
 	DigestsOnly bool
 	Checkpoint  string
+	Token       string
 }
 
 // provenFile is what topic prove wrote.
@@ -71,7 +71,13 @@ func (a *app) proveTopic(ctx context.Context, args []string, j proveJob) error {
 		Batches   bool           `json:"batches"`
 		Proof     hexutil.Bytes  `json:"proof"`
 	}
-	if err := a.ask(ctx, &got, "bps_proof", id.Hex(), hexutil.Uint64(partition), hexutil.Uint64(offset), hexutil.Uint64(j.Records), !j.DigestsOnly, trusted); err != nil {
+	var batches, shown any // null: the batches if the node gives them to this asker
+	if j.DigestsOnly {
+		batches = false
+	} else if j.Token != "" {
+		batches, shown = true, j.Token
+	}
+	if err := a.ask(ctx, &got, "bps_proof", id.Hex(), hexutil.Uint64(partition), hexutil.Uint64(offset), hexutil.Uint64(j.Records), batches, trusted, shown); err != nil {
 		return err
 	}
 	if err := writeNew(j.Out, got.Proof); err != nil {
@@ -81,7 +87,11 @@ func (a *app) proveTopic(ctx context.Context, args []string, j proveJob) error {
 	return a.show(f, func(w io.Writer) {
 		fmt.Fprintf(w, "%s proves offsets %d to %d of partition %d by checkpoint %d in block %d (%d bytes); check it with borcli topic verify\n",
 			f.File, f.From, f.To-1, f.Partition, f.Seq, f.Number, f.Bytes)
-		if !f.Batches && !j.DigestsOnly {
+		switch {
+		case f.Batches || j.DigestsOnly:
+		case j.Token == "":
+			fmt.Fprintln(w, "the batches are not in it, only their digests: they are given for a token of who may read the topic (--token), or on the node's Unix socket, as long as the broker keeps them")
+		default:
 			fmt.Fprintln(w, "the batches are not in it: the broker keeps them no more; their digests are proved")
 		}
 	})
@@ -101,7 +111,7 @@ func writeNew(path string, b []byte) error {
 }
 
 type proofJob struct {
-	File, Genesis, Checkpoint string
+	File, Genesis, Checkpoint, Topic string
 }
 
 // checkedProof is what a proof file proves.
@@ -122,36 +132,17 @@ type checkedProof struct {
 	Trusted   bool           `json:"trusted"`
 }
 
-func (a *app) verifyProof(j proofJob) error {
-	if j.Genesis == "" {
-		return fail(exitUsage, "name the network's genesis file with --genesis")
-	}
-	gen, err := genesis.Load(j.Genesis)
-	if err != nil {
-		return fail(exitUsage, "%w", err)
-	}
-	trust, err := proof.TrustGenesis(gen)
-	if err != nil {
-		return fail(exitUsage, "%s: %w", j.Genesis, err)
-	}
-	if j.Checkpoint != "" {
-		c, err := parseCheckpoint(j.Checkpoint)
-		if err != nil {
-			return fail(exitUsage, "--checkpoint: %w", err)
-		}
-		trust.Checkpoint = &proof.Checkpoint{Height: c.Height, Hash: c.Hash}
-	}
-	raw, err := readFile(j.File, proof.MaxBundleBytes)
-	if err != nil {
-		return fail(exitUsage, "%w", err)
-	}
+func (a *app) verifyProof(j proofJob, trust *proof.Trust, raw []byte) error {
 	b, err := proof.DecodeBundle(raw)
 	if err != nil {
-		return fail(exitVerify, "%s is not valid: %w", j.File, err)
+		return err
 	}
 	v, err := b.Verify(trust, contracts.TopicsAddress)
+	if err == nil {
+		err = j.of(v.Topic)
+	}
 	if err != nil {
-		return fail(exitVerify, "%s is not valid: %w", j.File, err)
+		return err
 	}
 	out := checkedProof{
 		trust.Params.ChainID, trust.Genesis, v.Topic, v.Partition, v.From, v.To, v.Batches, v.WithBytes, v.Checkpoint.Seq, v.Checkpoint.Broker, v.Height, v.Block, v.Time, j.Checkpoint != "",

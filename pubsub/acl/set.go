@@ -16,6 +16,7 @@ type Set struct {
 	once    sync.Once
 	words   map[place]words
 	lengths [Cluster + 1][]int // of the prefixes, by resource, longest first
+	allowed map[string]bool    // principals that an entry allows something
 }
 
 // place is everything of an entry but what it says.
@@ -103,7 +104,7 @@ func (s *Set) Dropped() int {
 
 // index is made when the first question comes: blocks may change a set many times before anybody asks.
 func (s *Set) index() {
-	s.words = make(map[place]words, len(s.entries))
+	s.words, s.allowed = make(map[place]words, len(s.entries)), make(map[string]bool)
 	for _, e := range s.entries {
 		e, err := e.Normal()
 		if err != nil {
@@ -113,6 +114,7 @@ func (s *Set) index() {
 		w := s.words[p]
 		if e.Permission == Allow {
 			w.allow |= 1 << e.Operation
+			s.allowed[e.Principal] = true
 		} else {
 			w.deny |= 1 << e.Operation
 		}
@@ -126,6 +128,15 @@ func (s *Set) index() {
 		slices.SortFunc(l, func(a, b int) int { return b - a })
 		s.lengths[r] = slices.Compact(l)
 	}
+}
+
+// Names tells whether an entry allows something to this very principal; User:* names nobody.
+func (s *Set) Names(principal string) bool {
+	if s == nil || len(s.entries) == 0 || principal == Everybody {
+		return false
+	}
+	s.once.Do(s.index)
+	return s.allowed[principal]
 }
 
 // granted are the operations an ALLOW of which allows op.

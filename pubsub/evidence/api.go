@@ -61,7 +61,7 @@ func (c *Config) Validate() error {
 // Log is the broker's log.
 type Log interface {
 	// Batches calls f with the batches from the one that begins at an offset, up to an offset; what is asked for is
-	// committed but for a receipt's batch.
+	// committed but for a receipt's batch. f neither changes nor keeps raw.
 	Batches(id ID, from, upTo int64, f func(h batch.Header, raw []byte) error) error
 	// Bounds are the first offset kept and the first that is not committed; false: the broker has no such log.
 	Bounds(id ID) (start, committed int64, ok bool)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
-	"github.com/syndtr/goleveldb/leveldb"
-	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
-	"github.com/syndtr/goleveldb/leveldb/opt"
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/pubsub/batch"
@@ -22,7 +20,7 @@ type Evidence struct {
 	deps    Deps
 	log     *zap.Logger
 	m       *metrics
-	db      *leveldb.DB
+	db      *database
 	trees   *trees
 	ops     *recorder
 	out     *outbox
@@ -41,13 +39,12 @@ func Open(cfg Config, deps Deps) (*Evidence, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	db, err := leveldb.OpenFile(deps.Dir, &opt.Options{BlockCacheCapacity: 8 << 20, WriteBuffer: 4 << 20})
-	if lerrors.IsCorrupted(err) {
-		deps.Logger.Warn("the database of evidence is damaged and is repaired", zap.String("dir", deps.Dir), zap.Error(err))
-		db, err = leveldb.RecoverFile(deps.Dir, nil)
-	}
+	db, err := openDatabase(deps.Dir, deps.Logger)
 	if err != nil {
-		return nil, fmt.Errorf("open the database of evidence in %s: %w", deps.Dir, err)
+		return nil, err
+	}
+	if err := db.of(deps.Chain); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	e := &Evidence{cfg: cfg, deps: deps, log: deps.Logger, db: db, m: newMetrics(deps.Registry)}
 	e.trees = newTrees(db, deps.Log, e.m)
@@ -73,6 +70,7 @@ func (e *Evidence) off() bool { return e.cfg.Off != "" }
 
 // Run works until ctx ends, and closes the database.
 func (e *Evidence) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, e.db.disk.quit)()
 	var wg sync.WaitGroup
 	wg.Go(func() { e.out.run(ctx) })
 	if !e.off() {
@@ -93,6 +91,25 @@ func (e *Evidence) Committed(id ID) {
 	}
 }
 
+// Read is the offset up to which a partition's log, which starts at an offset, is not needed here any more: what is above
+// is in no tree yet. A tree that lacks what the log has lost already needs nothing of this log first.
+func (e *Evidence) Read(id ID, start int64) int64 {
+	if e.off() {
+		return math.MaxInt64
+	}
+	t, err := e.trees.get(id)
+	if err != nil { // it is made again, with what other brokers have
+		return math.MaxInt64
+	}
+	e.trees.committed(id) // after a restart nobody told of what was committed before
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.next < start {
+		return math.MaxInt64
+	}
+	return t.next
+}
+
 // Operated takes one operation on a topic, the zero topic for names that no topic has. It never blocks and loses nothing
 // but, by a crash, what Config.Window says.
 func (e *Evidence) Operated(topic [32]byte, op proof.Operation) {
@@ -103,7 +120,16 @@ func (e *Evidence) Operated(topic [32]byte, op proof.Operation) {
 
 // Ready returns at once unless the operations recorded have reached the limit; then it waits until the chain took some.
 // Brokers call it before an operation: this is where clients are slowed down.
-func (e *Evidence) Ready(ctx context.Context) error { return e.ops.ready(ctx) }
+func (e *Evidence) Ready(ctx context.Context) error { return e.ops.ready(ctx, maxHeld) }
+
+// Spare is Ready at a lower limit for principals whom the ledger does not know: they cost nothing to make, and their
+// refusals, which never fold into each other, must not use up the room of the others. stranger is asked beyond that limit.
+func (e *Evidence) Spare(ctx context.Context, stranger func() bool) error {
+	if e.ops.beyond(maxHeldStrangers) && stranger() {
+		return e.ops.ready(ctx, maxHeldStrangers)
+	}
+	return nil
+}
 
 // Offset queues a group's committed offset for the ledger; a later one of the same partition replaces it. It reports false
 // where too many wait.
@@ -141,6 +167,7 @@ func (e *Evidence) Sign(p proof.Placed) Signing {
 	if e.cfg.Receipt == 0 || e.off() {
 		return func(context.Context) []byte { return nil }
 	}
+	e.trees.hint(ID{p.Topic, p.Partition}, p.Leaf)
 	done := e.signer.begin(p)
 	return func(ctx context.Context) []byte {
 		ctx, cancel := context.WithTimeout(ctx, receiptWait)

@@ -5,14 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
-	"github.com/syndtr/goleveldb/leveldb"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/batch"
@@ -163,6 +165,23 @@ func count(list []proof.Operation) map[string]int {
 	return out
 }
 
+// The log is told what is in no tree yet: once dropped there, no broker might have it.
+func TestWhatIsInNoTreeIsNeeded(t *testing.T) {
+	c, ns := three(t)
+	p0 := ID{topicA, 0}
+	n := ns[0]
+	n.open(t, c, quick)
+	produce(p0, 2, n)
+	require.Zero(t, n.e.Read(p0, 0))
+	_, err := n.e.trees.advance(p0, false)
+	require.NoError(t, err)
+	require.Equal(t, int64(6), n.e.Read(p0, 0))
+	require.Equal(t, int64(6), n.e.Read(p0, 6))
+	require.Equal(t, int64(math.MaxInt64), n.e.Read(p0, 7), "it is lost already")
+	require.NoError(t, n.e.db.Close())
+	n.e = nil
+}
+
 func TestOperationsAreFoldedAndOnTheChain(t *testing.T) {
 	c, ns := three(t)
 	n := ns[0]
@@ -228,6 +247,30 @@ func TestACommitCountsOnceAcrossCrashes(t *testing.T) {
 			n.e = nil
 		})
 	}
+}
+
+// Accounts that cost nothing to make cannot use up the room of those that the ledger knows.
+func TestStrangersWaitBeforeOthers(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.open(t, c, quick)
+	asked := false
+	stranger := func() bool { asked = true; return true }
+	for i := range maxHeldStrangers - 1 {
+		o := op(1, 29, 0, -1, -1)
+		o.Operator = common.BigToAddress(big.NewInt(int64(i)))
+		n.e.Operated(topicA, o)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.NoError(t, n.e.Spare(ctx, stranger))
+	require.False(t, asked, "while there is room nobody asks who it is")
+	n.e.Operated(topicA, op(2, 29, 0, -1, -1))
+	require.ErrorIs(t, n.e.Spare(ctx, stranger), context.Canceled)
+	require.NoError(t, n.e.Spare(ctx, func() bool { return false }))
+	require.NoError(t, n.e.Ready(ctx))
+	require.NoError(t, n.e.db.Close())
+	n.e = nil
 }
 
 func TestARefusedCommitKeepsItsOperations(t *testing.T) {
@@ -381,6 +424,42 @@ func TestReceiptsBeginWithTheAppend(t *testing.T) {
 	}
 }
 
+// A batch that was hashed for its receipt is not hashed again, but only if base and epoch are those of the log.
+func TestLeavesOfReceiptsServeTheTree(t *testing.T) {
+	h, _, err := batch.Parse(makeBatch(9, 4, 3, "x"))
+	require.NoError(t, err)
+	raw := makeBatch(9, 4, 3, "x")
+	own := proof.LeafOf(&h, batch.Covered(raw))
+	known := own
+	known.Digest[0]++ // to tell it from one made anew
+	other := known
+	other.Epoch--
+	require.Equal(t, known, leafOf(&h, raw, []proof.Leaf{other, known}))
+	require.Equal(t, own, leafOf(&h, raw, []proof.Leaf{other}))
+
+	c, ns := three(t)
+	n := ns[0]
+	n.start(t, c, quick)
+	p0 := ID{topicA, 0}
+	produce(p0, 1, n) // opens the tree
+	eventually(t, "the tree is there", func() bool { h, err := n.e.Head(p0); return err == nil && h.Leaves == 1 })
+	raw = makeBatch(3, 1, 3, "hashed before")
+	h, _, err = batch.Parse(raw)
+	require.NoError(t, err)
+	want := proof.LeafOf(&h, batch.Covered(raw))
+	n.e.Sign(proof.Placed{Topic: topicA, Leaf: want})
+	tree, err := n.e.trees.get(p0)
+	require.NoError(t, err)
+	require.Equal(t, []proof.Leaf{want}, tree.takeHints())
+	n.log.add(p0, raw)
+	n.e.Committed(p0)
+	eventually(t, "the tree has it", func() bool { h, err := n.e.Head(p0); return err == nil && h.Leaves == 2 })
+	require.Empty(t, tree.takeHints(), "what is in the tree is forgotten")
+	l, err := n.e.trees.leaf(p0, 1)
+	require.NoError(t, err)
+	require.Equal(t, want, l)
+}
+
 // With evidence off nothing is made, nobody is told of trees that stand still, and the setting is no accident.
 func TestEvidenceThatIsOffMakesNothing(t *testing.T) {
 	c, ns := three(t)
@@ -481,7 +560,7 @@ func BenchmarkCommittedBatch(b *testing.B) {
 			log := newLog()
 			raw := batch.Encode(batch.Header{Count: 1}, bytes.Repeat([]byte{7}, size))
 			h, _, _ := batch.Parse(raw)
-			db, err := openForBench(b.TempDir())
+			db, err := openDatabase(b.TempDir(), zap.NewNop())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -507,5 +586,3 @@ func BenchmarkCommittedBatch(b *testing.B) {
 		})
 	}
 }
-
-func openForBench(dir string) (*leveldb.DB, error) { return leveldb.OpenFile(dir, nil) }

@@ -7,6 +7,8 @@ const (
 	maxAlarms = 256
 	// maxRecent is how many of a partition's newest leaves are kept at hand for receipts.
 	maxRecent = 64
+	// maxHints is how many of a partition's batches that were hashed for their receipts wait for the tree to take them.
+	maxHints = 256
 	// maxOpenTrees is how many partitions' right edges are kept in memory.
 	maxOpenTrees = 1 << 17
 	// maxBatchLeaves is how many leaves one write to the database holds.
@@ -18,12 +20,17 @@ const (
 	maxWatched = 1 << 14
 	// keepHeads is of how many of a topic's newest checkpoints the heads are kept.
 	keepHeads = 256
+	// keepSigned is how many signed heads of a partition are kept, maxReports how many reports of brokers that signed two.
+	keepSigned = 16
+	maxReports = 64
 	// compareTries is how often a checkpoint is tried before its heads count as withheld.
 	compareTries = 120
 
 	// maxQueued is how many operations lie in the queue before folding turns coarse; maxHeld how many before requests wait.
 	maxQueued = 1 << 14
 	maxHeld   = 1 << 18
+	// maxHeldStrangers is maxHeld for requests of principals whom the ledger does not know.
+	maxHeldStrangers = maxQueued
 	// maxOpen is how many entries one window has before it closes early.
 	maxOpen = 1 << 14
 	// coarseWindows is how many windows become one under pressure.

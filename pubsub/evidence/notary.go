@@ -15,13 +15,6 @@ import (
 	"github.com/bornode/bornode/pubsub/proof"
 )
 
-const headsPrefix = "bornode-bps-heads-1"
-
-// headsDigest is what a leader signs of the heads in one answer.
-func headsDigest(chain common.Hash, heads []byte) common.Hash {
-	return crypto.Keccak256Hash([]byte(headsPrefix), chain[:], heads)
-}
-
 // notary makes the checkpoints of the topics whose first partition this broker leads.
 func (e *Evidence) notary(ctx context.Context) {
 	tick := time.NewTicker(e.cfg.Checkpoint)
@@ -145,8 +138,22 @@ func (e *Evidence) askHeads(ctx context.Context, leader string, account common.A
 	if len(a) < crypto.SignatureLength || (len(a)-crypto.SignatureLength)%proof.HeadBytes != 0 || len(a) > crypto.SignatureLength+len(ids)*proof.HeadBytes {
 		return fmt.Errorf("heads in %d bytes", len(a))
 	}
-	heads, sig := a[:len(a)-crypto.SignatureLength], a[len(a)-crypto.SignatureLength:]
-	who, err := proof.Signer(headsDigest(e.deps.Chain, heads), sig)
+	list, signature := make([]proof.Head, 0, len(ids)), a[len(a)-crypto.SignatureLength:]
+	for a = a[:len(a)-crypto.SignatureLength]; len(a) > 0; a = a[proof.HeadBytes:] {
+		h, err := proof.DecodeHead(a)
+		if err != nil {
+			return err
+		}
+		list = append(list, h)
+	}
+	if len(list) == 0 {
+		return nil // it leads none of them any more
+	}
+	signed, err := proof.NewHeads(list)
+	if err != nil {
+		return err
+	}
+	who, err := proof.Signer(signed.Digest(e.deps.Chain), signature)
 	if err != nil {
 		return err
 	}
@@ -157,15 +164,15 @@ func (e *Evidence) askHeads(ctx context.Context, leader string, account common.A
 	for _, id := range ids {
 		wanted[id] = true
 	}
-	for len(heads) > 0 {
-		h, err := proof.DecodeHead(heads)
-		if err != nil {
+	for i, h := range list {
+		id := ID{h.Topic, h.Partition}
+		if !wanted[id] {
+			continue
+		}
+		out[id] = h
+		if err := e.keepSigned(signed, i, signature, account); err != nil {
 			return err
 		}
-		if id := (ID{h.Topic, h.Partition}); wanted[id] {
-			out[id] = h
-		}
-		heads = heads[proof.HeadBytes:]
 	}
 	return nil
 }
@@ -197,7 +204,7 @@ func (e *Evidence) answerHeads(q []byte) ([]byte, error) {
 	if len(q)%36 != 0 || len(q) > 36*maxAskHeads {
 		return nil, fmt.Errorf("question of %d bytes", len(q))
 	}
-	var out []byte
+	var list []proof.Head
 	for ; len(q) > 0; q = q[36:] {
 		id := ID{[32]byte(q), int32(binary.BigEndian.Uint32(q[32:]))}
 		if t, ok := e.deps.Ledger.Topic(id.Topic); !ok || id.Partition < 0 || int(id.Partition) >= len(t.Partitions) || t.Partitions[id.Partition].Leader != e.deps.Self {
@@ -207,11 +214,22 @@ func (e *Evidence) answerHeads(q []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = h.Append(out)
+		list = append(list, h)
 	}
-	sig, err := e.deps.Sign(headsDigest(e.deps.Chain, out))
+	if len(list) == 0 {
+		return make([]byte, crypto.SignatureLength), nil
+	}
+	signed, err := proof.NewHeads(list)
 	if err != nil {
 		return nil, err
+	}
+	sig, err := e.deps.Sign(signed.Digest(e.deps.Chain))
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	for i := range list {
+		out = list[i].Append(out)
 	}
 	return append(out, sig...), nil
 }

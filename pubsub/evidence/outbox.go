@@ -42,11 +42,19 @@ type outbox struct {
 	order       [][32]byte                        // of checkpoints, oldest first
 	offsets     map[Offset]int64
 	sent        *commit // under way
+	done        uint64  // number of the newest commit that was final
 }
 
 func newOutbox(e *Evidence) (*outbox, error) {
 	o := &outbox{e: e, kick: make(chan struct{}, 1), checkpoints: map[[32]byte]contracts.Checkpoint{}, offsets: map[Offset]int64{}}
-	v, err := e.db.Get([]byte{keyCommit}, nil)
+	v, err := e.db.Get([]byte{keyDone}, nil)
+	switch {
+	case err == nil && len(v) == 8:
+		o.done = binary.BigEndian.Uint64(v)
+	case err != nil && !errors.Is(err, leveldb.ErrNotFound):
+		return nil, err
+	}
+	v, err = e.db.Get([]byte{keyCommit}, nil)
 	switch {
 	case errors.Is(err, leveldb.ErrNotFound):
 		return o, nil
@@ -146,8 +154,11 @@ func (o *outbox) once(ctx context.Context, plain bool) error {
 		return fmt.Errorf("ask for the number of commits: %w", err)
 	}
 	o.mu.Lock()
-	c := o.sent
+	c, done := o.sent, o.done
 	o.mu.Unlock()
+	if last < done { // what is made under a number that is used would be taken for the one that used it
+		return fmt.Errorf("the final state here counts %d commits of this broker, %d were final: the chain is catching up", last, done)
+	}
 	if c != nil && last >= c.Number {
 		return o.counted(c)
 	}
@@ -266,6 +277,7 @@ func (o *outbox) make(number uint64, most int, plain bool) (*commit, error) {
 func (o *outbox) counted(c *commit) error {
 	var w leveldb.Batch
 	w.Delete([]byte{keyCommit})
+	w.Put([]byte{keyDone}, binary.BigEndian.AppendUint64(nil, c.Number))
 	o.e.ops.drop(&w, c.Until)
 	if err := o.e.db.Write(&w, &opt.WriteOptions{Sync: true}); err != nil {
 		return fmt.Errorf("forget commit %d: %w", c.Number, err)
@@ -274,7 +286,7 @@ func (o *outbox) counted(c *commit) error {
 	o.e.m.commits.Inc()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.sent = nil
+	o.sent, o.done = nil, c.Number
 	for _, t := range c.Checkpoints {
 		delete(o.checkpoints, t)
 	}

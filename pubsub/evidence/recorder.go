@@ -27,7 +27,7 @@ type entry struct {
 
 // recorder folds operations within a window and queues the entries on disk.
 type recorder struct {
-	db     *leveldb.DB
+	db     *database
 	window time.Duration
 	now    func() time.Time
 	m      *metrics
@@ -44,7 +44,7 @@ type recorder struct {
 
 func entryKey(n uint64) []byte { return binary.BigEndian.AppendUint64([]byte{keyEntry}, n) }
 
-func newRecorder(db *leveldb.DB, window time.Duration, now func() time.Time, m *metrics) (*recorder, error) {
+func newRecorder(db *database, window time.Duration, now func() time.Time, m *metrics) (*recorder, error) {
 	r := &recorder{db: db, window: window, now: now, m: m, full: make(chan struct{}, 1), queued: make(chan struct{}, 1),
 		open: map[foldKey]int{}, room: make(chan struct{})}
 	it := db.NewIterator(util.BytesPrefix([]byte{keyEntry}), nil)
@@ -84,11 +84,18 @@ func (r *recorder) add(topic [32]byte, op proof.Operation) {
 	}
 }
 
-// ready waits while there is no room for more.
-func (r *recorder) ready(ctx context.Context) error {
+// beyond tells whether as many entries are held.
+func (r *recorder) beyond(limit uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held() >= limit
+}
+
+// ready waits while as many entries are held.
+func (r *recorder) ready(ctx context.Context, limit uint64) error {
 	for {
 		r.mu.Lock()
-		held, room := r.held() >= maxHeld, r.room
+		held, room := r.held() >= limit, r.room
 		r.mu.Unlock()
 		if !held {
 			return nil

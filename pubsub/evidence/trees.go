@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"sync"
 
@@ -22,8 +23,12 @@ const (
 	keyHeads   = 'h' // topic, seq, start of the root -> heads of a checkpoint
 	keyEntry   = 'o' // number -> topic, operation
 	keyCommit  = 'c' // -> the commit under way
+	keyChain   = 'g' // -> hash of the chain's first block
+	keyDone    = 'd' // -> number of the newest commit that was final
 	keyAgreed  = 'a' // topic -> seq and root of the newest checkpoint that was compared
 	keyPending = 'w' // topic, seq -> checkpoint that waits to be compared
+	keySigned  = 's' // topic, partition, count of leaves, start of the signer -> signed head of another leader
+	keyReport  = 'r' // start of its hash -> report file
 )
 
 func partitionKey(id ID) []byte {
@@ -42,12 +47,13 @@ type tree struct {
 	edge  proof.Frontier
 	next  int64 // offset after the last leaf
 	last  []proof.Leaf
+	hints []proof.Leaf  // of batches that this broker appended as leader and hashed for their receipts; oldest first
 	grown chan struct{} // closed when leaves were added
 }
 
 // trees are those of all partitions that this broker keeps or kept.
 type trees struct {
-	db  *leveldb.DB
+	db  *database
 	log Log
 	m   *metrics
 
@@ -57,7 +63,7 @@ type trees struct {
 	kick  chan struct{}
 }
 
-func newTrees(db *leveldb.DB, log Log, m *metrics) *trees {
+func newTrees(db *database, log Log, m *metrics) *trees {
 	return &trees{db: db, log: log, m: m, open: map[ID]*tree{}, dirty: map[ID]struct{}{}, kick: make(chan struct{}, 1)}
 }
 
@@ -172,12 +178,13 @@ func (s *trees) advance(id ID, durable bool) (more bool, err error) {
 		return false, &gapError{t.next, start}
 	}
 	var leaves []proof.Leaf
+	hints := t.takeHints()
 	next := t.next
 	err = s.log.Batches(id, t.next, until, func(h batch.Header, raw []byte) error {
 		if h.BaseOffset != next {
 			return &gapError{next, h.BaseOffset}
 		}
-		leaves = append(leaves, proof.LeafOf(&h, batch.Covered(raw)))
+		leaves = append(leaves, leafOf(&h, raw, hints))
 		if next = h.NextOffset(); len(leaves) == maxBatchLeaves {
 			return errFull
 		}
@@ -187,6 +194,40 @@ func (s *trees) advance(id ID, durable bool) (more bool, err error) {
 		return false, err
 	}
 	return next < until, s.add(t, leaves, durable)
+}
+
+// hint keeps a leaf that was hashed for a receipt. The batch at a base offset of an epoch is one for ever: its leader gives
+// the place once, so that the leaf is that of the log's batch once base and epoch are the same.
+func (s *trees) hint(id ID, l proof.Leaf) {
+	s.mu.Lock()
+	t := s.open[id]
+	s.mu.Unlock()
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.hints) >= maxHints { // the worker is behind: it hashes itself
+		t.hints = t.hints[:0]
+	}
+	t.hints = append(t.hints, l)
+}
+
+// takeHints gives the hints and forgets those of batches that are in the tree.
+func (t *tree) takeHints() []proof.Leaf {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hints = slices.DeleteFunc(t.hints, func(l proof.Leaf) bool { return l.Base < t.next })
+	return slices.Clone(t.hints)
+}
+
+func leafOf(h *batch.Header, raw []byte, hints []proof.Leaf) proof.Leaf {
+	for i := range hints {
+		if l := &hints[i]; l.Base == h.BaseOffset && l.Epoch == h.LeaderEpoch && l.Delta == h.LastOffsetDelta && l.Count == h.Count {
+			return *l
+		}
+	}
+	return proof.LeafOf(h, batch.Covered(raw))
 }
 
 // add stores consecutive leaves and then shows them.

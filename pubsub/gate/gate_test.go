@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -352,4 +353,52 @@ func TestDeliveriesWaitWhenTooMuchIsUnproved(t *testing.T) {
 	r.proofs.truth, r.proofs.upTo = map[int64]common.Hash{}, 100 // the leaves' hashes are zero
 	r.proofs.mu.Unlock()
 	require.Equal(t, len(leaves), <-done, "room came with the proof of 100")
+}
+
+// The wish for receipts is in the request whatever else is done with it, and changes nothing else.
+func TestReceiptsAreAskedFor(t *testing.T) {
+	tags := func(r *kmsg.ProduceRequest) map[uint32]string {
+		m := map[uint32]string{}
+		r.UnknownTags.Each(func(n uint32, b []byte) { m[n] = string(b) })
+		return m
+	}
+	for name, c := range map[string]struct {
+		version int16
+		changed bool
+		tag     string // of the client's own
+		want    map[uint32]string
+		anew    bool
+	}{
+		"at the end of the frame":     {version: 9, want: map[uint32]string{ReceiptTag: ""}},
+		"with the client's own tags":  {version: 9, tag: "x", want: map[uint32]string{ReceiptTag: "", 7: "x"}, anew: true},
+		"in a request that changed":   {version: 9, changed: true, want: map[uint32]string{ReceiptTag: ""}, anew: true},
+		"not where there are no tags": {version: 8, want: map[uint32]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := kmsg.NewPtrProduceRequest()
+			sent.Version, sent.Acks, sent.TimeoutMillis = c.version, -1, 7
+			sent.Topics = []kmsg.ProduceRequestTopic{{Topic: "acme.a", Partitions: []kmsg.ProduceRequestTopicPartition{{Partition: 3, Records: []byte("batch\x00")}}}}
+			if c.tag != "" {
+				sent.UnknownTags.Set(7, []byte(c.tag))
+			}
+			frame := kmsg.NewRequestFormatter(kmsg.FormatterClientID("me")).AppendRequest(nil, sent, 5)
+			h, err := parseHead(frame)
+			require.NoError(t, err)
+			req := kmsg.NewPtrProduceRequest()
+			body, err := parseRequest(frame, h, req)
+			require.NoError(t, err)
+			out, anew := askReceipts(frame, req, c.changed)
+			require.Equal(t, c.anew, anew)
+			if anew {
+				out = appendRequest(nil, frame, body, req)
+			}
+			got := kmsg.NewPtrProduceRequest()
+			_, err = parseRequest(out, h, got)
+			require.NoError(t, err)
+			require.Len(t, out, 4+int(binary.BigEndian.Uint32(out)))
+			require.Equal(t, c.want, tags(got))
+			require.Equal(t, sent.Topics, got.Topics)
+			require.Equal(t, sent.TimeoutMillis, got.TimeoutMillis)
+		})
+	}
 }

@@ -108,6 +108,17 @@ func (b *budget) upTo(who string, n, least int64) int64 {
 	return n
 }
 
+// try takes n more of who, if that fits now and nobody is waiting before him.
+func (b *budget) try(who string, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.queuedBefore(who) || !b.fits(who, n) {
+		return false
+	}
+	b.give(who, n)
+	return true
+}
+
 // inUse is for metrics.
 func (b *budget) inUse(total int64) int64 {
 	b.mu.Lock()

@@ -112,6 +112,44 @@ func (c *Conn) Grant(bytes int) int {
 	return int(n)
 }
 
+// Keep is for a Reply that has read so many bytes of records: what Grant gave beyond them is free again. If they are more
+// than it gave, since a batch goes out whole, the rest is taken as well; false if there is no room for that: the Reply
+// drops them and calls Await.
+func (c *Conn) Keep(bytes int) bool {
+	x := c.current
+	if x == nil {
+		return true
+	}
+	n := int64(bytes)
+	if n > x.granted && !c.s.answers.try(x.who, n-x.granted) {
+		return false
+	}
+	if n < x.granted {
+		c.s.answers.put(x.who, x.granted-n)
+	}
+	x.granted = n
+	return true
+}
+
+// Await gives back what a Reply was granted and waits until it may read so many bytes, or ctx ends. It holds nothing
+// meanwhile, so those who wait cannot hold each other up. More than a principal may ever have is taken alone.
+func (c *Conn) Await(ctx context.Context, bytes int) error {
+	x := c.current
+	if x == nil {
+		return nil
+	}
+	if x.granted > 0 {
+		c.s.answers.put(x.who, x.granted)
+		x.granted = 0
+	}
+	n := min(int64(bytes), c.s.answers.share)
+	if err := c.s.answers.take(ctx, x.who, n, c.s.metrics.waits.Inc); err != nil {
+		return err
+	}
+	x.granted = n
+	return nil
+}
+
 // Close ends the connection.
 func (c *Conn) Close() { c.cancel() }
 

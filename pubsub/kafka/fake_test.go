@@ -265,6 +265,7 @@ type passwords struct {
 	life    time.Duration
 	logins  int
 	refused bool
+	known   bool // guests have become more
 }
 
 func (p *passwords) Authenticate(mechanism, user, secret string) (*Session, error) {
@@ -274,7 +275,7 @@ func (p *passwords) Authenticate(mechanism, user, secret string) (*Session, erro
 	if secret != "right" || p.refused {
 		return nil, errors.New("that is not the password")
 	}
-	s := &Session{Principal: "User:" + user + mechanism}
+	s := &Session{Principal: "User:" + user + mechanism, Guest: user == "guest" && !p.known}
 	if p.life > 0 {
 		s.Expires = time.Now().Add(p.life)
 	}

@@ -34,6 +34,7 @@ type Session struct {
 	Account   common.Address // zero for a pseudonym
 	Token     *token.Token   // what it showed; nil where no tokens are used
 	Expires   time.Time      // when the client must have logged in again; zero: never
+	Guest     bool           // anybody can be such a principal: it makes room for others when all connections are taken
 }
 
 // Authenticator checks what a client shows at its login. mechanism is "PLAIN" (user and password) or "OAUTHBEARER"

@@ -46,6 +46,26 @@ func TestWhoIsNotLoggedInMakesRoom(t *testing.T) {
 	newer.ask(listOffsets())
 }
 
+// Whom anybody can be takes no place for ever, logged in or not.
+func TestGuestsMakeRoom(t *testing.T) {
+	auth := &passwords{}
+	r := start(t, auth, func(c *Config) { c.Connections = 3 })
+	first, member, second := dial(t, r), dial(t, r), dial(t, r)
+	require.Zero(t, first.logIn("guest").ErrorCode)
+	require.Zero(t, member.logIn("me").ErrorCode)
+	require.Zero(t, second.logIn("guest").ErrorCode)
+	require.Zero(t, dial(t, r).logIn("you").ErrorCode)
+	first.expectClosed()
+	second.ask(listOffsets())
+	auth.mu.Lock()
+	auth.known = true
+	auth.mu.Unlock()
+	require.Zero(t, second.logIn("guest").ErrorCode)
+	dial(t, r).expectClosed() // the second is no guest any more
+	second.ask(listOffsets())
+	member.ask(listOffsets())
+}
+
 func TestConnectionsOfAPrincipalAreLimited(t *testing.T) {
 	r := start(t, &passwords{}, func(c *Config) { c.ConnectionsPerClient = 1 })
 	one := dial(t, r)

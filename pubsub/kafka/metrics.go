@@ -34,7 +34,7 @@ func newMetrics(reg prometheus.Registerer, s *Server) *metrics {
 		received:  counter("received_bytes_total", "Bytes of requests of Kafka clients."),
 		sent:      counter("sent_bytes_total", "Bytes of answers to Kafka clients."),
 		throttled: counter("throttled_seconds_total", "Time for which clients above their quota were not read from."),
-		waits:     counter("memory_waits_total", "Requests that waited because pubsub.kafka.request_memory was in use."),
+		waits:     counter("memory_waits_total", "Requests that waited because pubsub.kafka.request_memory was in use, and answers that waited for answer_memory."),
 	}
 	if reg != nil {
 		gauge := func(name, help string, f func() float64) prometheus.Collector {

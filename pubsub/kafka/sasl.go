@@ -126,9 +126,11 @@ func (c *Conn) check(mechanism string, message []byte) (*Session, error) {
 		}
 	}
 	if old == nil {
-		if err := c.s.join(c, session.Principal); err != nil {
+		if err := c.s.join(c, session.Principal, session.Guest); err != nil {
 			return nil, err
 		}
+	} else if old.Guest && !session.Guest {
+		c.s.stay(c)
 	}
 	return &session, nil
 }

@@ -37,7 +37,7 @@ type Server struct {
 	open       map[*Conn]struct{}
 	hosts      map[string]int
 	principals map[string]int
-	newcomers  []*Conn // not logged in, oldest first
+	newcomers  []*Conn // not logged in, or guests; oldest first
 }
 
 type listener struct {
@@ -166,7 +166,7 @@ func (s *Server) serve(ctx context.Context, nc net.Conn, scheme string) {
 	s.handler.Closed(c)
 }
 
-// admit counts a connection in. If all are taken, the oldest that is not logged in makes room for it.
+// admit counts a connection in. If all are taken, the oldest that is not logged in, or a guest's, makes room for it.
 func (s *Server) admit(c *Conn) (loser *Conn, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Server) admit(c *Conn) (loser *Conn, err error) {
 }
 
 // join counts a connection to its principal when it logs in for the first time.
-func (s *Server) join(c *Conn, principal string) error {
+func (s *Server) join(c *Conn, principal string, guest bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.open[c]; !ok {
@@ -201,8 +201,17 @@ func (s *Server) join(c *Conn, principal string) error {
 	}
 	s.principals[principal]++
 	c.principal = principal
-	s.welcome(c)
+	if !guest {
+		s.welcome(c)
+	}
 	return nil
+}
+
+// stay is for a guest who has become more by a later login.
+func (s *Server) stay(c *Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.welcome(c)
 }
 
 func (s *Server) leave(c *Conn) {

@@ -3,6 +3,8 @@ package kafka
 import (
 	"errors"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // enqueue hands an exchange to the writer; it waits while the queue is full.
@@ -46,9 +48,10 @@ func (c *Conn) answer(x *exchange, buf *[]byte) error {
 			}
 			return errNoAnswer
 		}
-		out := c.s.buffer(x.granted, buf)
+		out := c.s.buffer(recordBytes(resp), buf)
 		defer c.s.recycle(out, buf)
 		*out = AppendResponse((*out)[:0], x.correlation, resp)
+		x.reply = nil // and with it the records, while the client takes its time
 		frame = *out
 	}
 	if err := c.send(frame); err != nil {
@@ -89,15 +92,30 @@ func earlier(a, b time.Time) time.Time {
 
 // buffer is where an answer with so many bytes of records is encoded: the connection's own buffer, or one of the
 // server's for a large one.
-func (s *Server) buffer(granted int64, own *[]byte) *[]byte {
-	if granted < smallBuffer {
+func (s *Server) buffer(records int, own *[]byte) *[]byte {
+	if records < smallBuffer {
 		return own
 	}
-	if b, ok := s.buffers.Get().(*[]byte); ok {
+	need := records + records/16 + 4096
+	if b, ok := s.buffers.Get().(*[]byte); ok && cap(*b) >= need {
 		return b
 	}
-	b := make([]byte, 0, granted+granted/16+4096)
+	b := make([]byte, 0, need) // by what is there, not by what was granted: most answers have little of that
 	return &b
+}
+
+// recordBytes is how many bytes of records an answer has.
+func recordBytes(resp kmsg.Response) (n int) {
+	f, ok := resp.(*kmsg.FetchResponse)
+	if !ok {
+		return 0
+	}
+	for i := range f.Topics {
+		for j := range f.Topics[i].Partitions {
+			n += len(f.Topics[i].Partitions[j].RecordBatches)
+		}
+	}
+	return n
 }
 
 func (s *Server) recycle(b, own *[]byte) {

@@ -135,3 +135,21 @@ func (v *View) decidePseudonym(t *tenant, q question, ask acl.Question) decision
 	}
 	return decision{reason: fmt.Sprintf("%s may not %s %.260q: neither its certificate nor an entry allows it", q.who.Name(), acl.OperationName(q.operation), q.name)}
 }
+
+// Knows tells whether anybody who matters vouched for the principal: it owns a tenant or a topic, audits one, is a broker,
+// or an entry allows something to it by name. Accounts of which none of this holds can be made without end. A pseudonym's
+// certificate is an auditor's word.
+func (v *View) Knows(p Principal) bool {
+	if p.Pseudonym || v.BrokerByAccount(p.Account) != nil {
+		return true
+	}
+	name, known := p.Name(), false
+	v.tenants.each(func(_ common.Hash, t *tenant) {
+		known = known || t.Owner == p.Account || t.acls.Names(name)
+	})
+	if known {
+		return true
+	}
+	v.topics.each(func(_ common.Hash, t *Topic) { known = known || t.Owner == p.Account || t.Auditor == p.Account })
+	return known
+}

@@ -80,15 +80,15 @@ func (f *facts) forget() {
 	f.deleted.forget()
 }
 
-// ask is what m knows of k, or what the contract answers to data.
-func ask[K comparable, V any](f *facts, m *memory[K, V], k K, data []byte, decode func([]byte) (V, error)) (V, error) {
+// ask is what m knows of k, or what the contract answers to the call that data makes of it.
+func ask[K comparable, V any](f *facts, m *memory[K, V], k K, data func(K) []byte, decode func([]byte) (V, error)) (V, error) {
 	v, era, ok := m.get(k)
 	if ok {
 		return v, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	ret, err := f.call(ctx, data)
+	ret, err := f.call(ctx, data(k))
 	if err == nil {
 		v, err = decode(ret)
 	}
@@ -101,7 +101,7 @@ func ask[K comparable, V any](f *facts, m *memory[K, V], k K, data []byte, decod
 
 // Standing is an account's reputation, 0 to contracts.Reputation.
 func (v *View) Standing(account common.Address) (int, error) {
-	return ask(v.facts, &v.facts.standing, account, contracts.ReputationCall(account), func(ret []byte) (int, error) {
+	return ask(v.facts, &v.facts.standing, account, contracts.ReputationCall, func(ret []byte) (int, error) {
 		r, err := contracts.DecodeReputation(ret)
 		return int(r), err
 	})
@@ -115,19 +115,19 @@ func (v *View) Blacklisted(account common.Address) bool {
 
 // TokensCancelled is the time, in Unix seconds, up to which the account's tokens are void; 0: it cancelled none.
 func (v *View) TokensCancelled(account common.Address) (uint64, error) {
-	return ask(v.facts, &v.facts.tokens, account, contracts.TokensCancelledCall(account), contracts.DecodeTokensCancelled)
+	return ask(v.facts, &v.facts.tokens, account, contracts.TokensCancelledCall, contracts.DecodeTokensCancelled)
 }
 
 // PseudonymRevoked tells whether a topic's pseudonym was revoked, or whether that cannot be read.
 func (v *View) PseudonymRevoked(topic [32]byte, account common.Address) bool {
-	r, err := ask(v.facts, &v.facts.revoked, pseudonym{topic, account}, contracts.PseudonymRevokedCall(topic, account), contracts.DecodePseudonymRevoked)
+	r, err := ask(v.facts, &v.facts.revoked, pseudonym{topic, account}, func(p pseudonym) []byte { return contracts.PseudonymRevokedCall(p.topic, p.account) }, contracts.DecodePseudonymRevoked)
 	return err != nil || r
 }
 
 // TopicDeleted tells whether the contract knows the topic and that it was deleted. It is false for an id that no topic
 // ever had, for one that is not known yet on a chain that is catching up, and where it cannot be read.
 func (v *View) TopicDeleted(id [32]byte) bool {
-	d, err := ask(v.facts, &v.facts.deleted, common.Hash(id), contracts.TopicCall(id), func(ret []byte) (bool, error) {
+	d, err := ask(v.facts, &v.facts.deleted, common.Hash(id), func(id common.Hash) []byte { return contracts.TopicCall(id) }, func(ret []byte) (bool, error) {
 		t, err := contracts.DecodeTopic(ret)
 		return t.Deleted, err
 	})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
@@ -248,6 +249,33 @@ func TestAccessFollowsTheLedger(t *testing.T) {
 	require.Equal(t, before, w.calls, "what is known is not asked for")
 }
 
+func TestTheLedgerKnowsWhomSomebodyNamed(t *testing.T) {
+	w := newWorld(t, 3)
+	owner, reader, auditor, creator, ghost := w.users[0], w.users[1], w.users[2], w.users[3], w.users[4]
+	w.tenant("acme", owner)
+	w.tenant("other", owner)
+	id := w.create(owner, contracts.NewTopic{Name: "acme.orders", Partitions: 1, Replicas: 2, Auditor: auditor})
+	knows := func(v *View, a common.Address) bool { return v.Knows(Principal{Account: a}) }
+	v := w.sync()
+	for _, a := range []common.Address{owner, auditor, w.brokers[0]} {
+		require.True(t, knows(v, a), a)
+	}
+	require.False(t, knows(v, reader))
+	require.False(t, knows(v, common.Address{1}))
+	require.True(t, v.Knows(Principal{Account: ghost, Pseudonym: true, Topic: id}), "its auditor does")
+	rule := func(principal string, permission uint8) contracts.Acl {
+		return contracts.Acl{Resource: acl.Topic, Pattern: acl.Prefixed, Name: "other.", Principal: principal, Host: "*", Operation: acl.Read, Permission: permission}
+	}
+	w.must(owner, func() ([]byte, error) {
+		return contracts.GrantCall("other", []contracts.Acl{rule("User:*", acl.Allow), rule(contracts.UserPrincipal(ghost), acl.Deny), rule(contracts.UserPrincipal(reader), acl.Allow)})
+	})
+	w.must(owner, func() ([]byte, error) { return contracts.SetOwnerCall(id, creator), nil })
+	v = w.sync()
+	require.True(t, knows(v, reader))
+	require.True(t, knows(v, creator))
+	require.False(t, knows(v, ghost), "neither a denial nor a rule for everybody makes an account known")
+}
+
 func TestMirrorReadsAnewWhatDoesNotFit(t *testing.T) {
 	w := newWorld(t, 3)
 	require.Nil(t, w.m.View())
@@ -328,4 +356,15 @@ func TestOnlyADeletedTopicIsDeleted(t *testing.T) {
 	w.m.facts.forget()
 	require.True(t, v.TopicDeleted(id), "read from the contract")
 	require.False(t, v.TopicDeleted([32]byte{1}))
+}
+
+// A chain that is synced anew gives final blocks all the time; what they say is of long ago.
+func TestOldBlocksAreStale(t *testing.T) {
+	w := newWorld(t, 1)
+	w.age = 1_800_000_000 - uint64(time.Now().Add(-2*time.Hour).Unix())
+	w.sync()
+	require.InDelta(t, 2, w.m.StaleFor().Hours(), 0.5)
+	w.age -= 2 * 60 * 60
+	w.sync()
+	require.Less(t, w.m.StaleFor().Hours(), 1.0)
 }

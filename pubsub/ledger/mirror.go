@@ -25,11 +25,12 @@ type Mirror struct {
 	mu       sync.Mutex
 	changed  chan struct{}
 	advanced time.Time
+	stamp    time.Time // of the block of the newest view
 }
 
 // New makes a mirror that knows nothing until Run.
 func New(source Source, log *zap.Logger) *Mirror {
-	m := &Mirror{source: source, log: log, wake: make(chan struct{}, 1), changed: make(chan struct{}), advanced: time.Now()}
+	m := &Mirror{source: source, log: log, wake: make(chan struct{}, 1), changed: make(chan struct{}), advanced: time.Now(), stamp: time.Now()}
 	m.facts = &facts{log: log, call: func(ctx context.Context, data []byte) ([]byte, error) {
 		return source.Call(ctx, source.Final(), contracts.TopicsAddress, data)
 	}}
@@ -46,11 +47,12 @@ func (m *Mirror) Changed() <-chan struct{} {
 	return m.changed
 }
 
-// StaleFor is how long no final block came.
+// StaleFor is how long no final block came, or how old the newest one is: a chain that is synced anew, or was not followed
+// for a while, gives many blocks, and says who might do what long ago.
 func (m *Mirror) StaleFor() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return time.Since(m.advanced)
+	return max(time.Since(m.advanced), time.Since(m.stamp))
 }
 
 // Poke says that there may be a new final block. It never blocks; without it the mirror looks by itself now and then.
@@ -109,7 +111,7 @@ func (m *Mirror) reload(ctx context.Context, h *types.Header) error {
 		return fmt.Errorf("read the state of topics at block %s: %w", h.Number, err)
 	}
 	m.facts.forget() // what was asked meanwhile may be of a block before h
-	m.publish(v)
+	m.publish(v, h)
 	m.log.Info("state of topics read", zap.Uint64("height", v.Height), zap.Int("topics", v.TopicCount()), zap.Int("brokers", len(v.brokers)))
 	return nil
 }
@@ -126,15 +128,15 @@ func (m *Mirror) advance(ctx context.Context, v *View, h *types.Header) error {
 		}
 		from = to + 1
 	}
-	m.publish(v)
+	m.publish(v, h)
 	return nil
 }
 
-func (m *Mirror) publish(v *View) {
+func (m *Mirror) publish(v *View, h *types.Header) {
 	m.view.Store(v)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.advanced = time.Now()
+	m.advanced, m.stamp = time.Now(), time.Unix(int64(h.Time), 0) //nolint:gosec // seconds
 	close(m.changed)
 	m.changed = make(chan struct{})
 }

@@ -24,7 +24,7 @@ type Topic struct {
 	Encrypted      bool
 	Config         map[string]string
 	Created        uint64 // height
-	Replicas       int // of a partition, unless its owner wants others
+	Replicas       int    // of a partition, unless its owner wants others
 	Partitions     []Partition
 	KeyEpoch       uint32
 	PseudonymEpoch uint32

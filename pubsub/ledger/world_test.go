@@ -23,6 +23,7 @@ import (
 type world struct {
 	t      testing.TB
 	state  *state.StateDB
+	age    uint64 // seconds by which blocks are older
 	height uint64
 	logs   map[uint64][]*types.Log
 	calls  int
@@ -126,7 +127,7 @@ func (w *world) create(from common.Address, t contracts.NewTopic) common.Hash {
 func (w *world) seal() { w.height++ }
 
 func (w *world) header(n uint64) *types.Header {
-	return &types.Header{Number: new(big.Int).SetUint64(n), Time: 1_800_000_000 + n}
+	return &types.Header{Number: new(big.Int).SetUint64(n), Time: 1_800_000_000 - w.age + n}
 }
 
 // Final implements Source: the block before the one in the making.

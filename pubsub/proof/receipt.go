@@ -12,7 +12,6 @@ import (
 
 const (
 	receiptPrefix  = "bornode-bps-receipt-1"
-	headPrefix     = "bornode-bps-head-1"
 	receiptVersion = 1
 	signatureBytes = crypto.SignatureLength
 )
@@ -42,11 +41,6 @@ type Receipt struct {
 
 func receiptDigest(chain common.Hash, root Hash, size uint32) common.Hash {
 	return crypto.Keccak256Hash([]byte(receiptPrefix), chain[:], root[:], binary.BigEndian.AppendUint32(nil, size))
-}
-
-// HeadDigest is what a leader signs of the head of its partition.
-func HeadDigest(chain common.Hash, h *Head) common.Hash {
-	return crypto.Keccak256Hash([]byte(headPrefix), chain[:], h.Append(nil))
 }
 
 // Signer recovers who signed a digest; high s values are refused.

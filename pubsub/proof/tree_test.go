@@ -316,12 +316,14 @@ func TestGolden(t *testing.T) {
 	root, _, err := TopicRoot([]Head{other, head})
 	require.NoError(t, err)
 	h := leaves[1].Hash(topic, 1)
+	heads, err := NewHeads([]Head{other, head})
+	require.NoError(t, err)
 	got := map[string]any{
 		"batch": common.Bytes2Hex(raw[1]), "leaf": common.Bytes2Hex(leaves[1].Append(nil)), "leafHash": common.Bytes2Hex(h[:]),
 		"head": common.Bytes2Hex(head.Append(nil)), "topicRoot": common.Bytes2Hex(root[:]), "path": len(path),
 		"operations":     common.Bytes2Hex(EncodeOperations(sampleOperations(2))),
 		"operationsRoot": LogState{Count: 4, Root: common.Hash{1}, Height: 77}.Next(99, EncodeOperations(sampleOperations(2)), 2).Root.Hex(),
-		"receiptDigest":  receiptDigest(common.Hash{9}, root, 2).Hex(), "headDigest": HeadDigest(common.Hash{9}, &head).Hex(),
+		"receiptDigest":  receiptDigest(common.Hash{9}, root, 2).Hex(), "headsDigest": heads.Digest(common.Hash{9}).Hex(),
 		"checkpointed": checkpointedID.Hex(),
 	}
 	b, err := json.MarshalIndent(got, "", "  ")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,6 +73,12 @@ type Lease struct {
 
 // ID is the partition's name.
 func (l *Lease) ID() ID { return ID{Topic: l.Topic, Partition: l.Partition} }
+
+// before reports that another lease says nothing new: it is older, or the same. Under one epoch only the names of peers
+// change, when a broker registers anew.
+func (l *Lease) before(now *Lease) bool {
+	return l.Epoch < now.Epoch || l.Epoch == now.Epoch && l.Leader == now.Leader && slices.Equal(l.Replicas, now.Replicas)
+}
 
 func (l *Lease) check() error {
 	switch {

@@ -65,6 +65,7 @@ type core struct {
 	// Of a follower.
 	aligned   bool // its log is a part of the leader's, from the start
 	leaderHW  int64
+	leaderAt  int64 // where the leader's log starts
 	sendState bool
 	sendAck   bool
 	serving   *item // what the new leader wants to fetch
@@ -102,6 +103,7 @@ type member struct {
 	flight []sent
 	flying int // bytes of flight
 	toldHW int64
+	toldAt int64 // the start that it was told
 
 	salvaged     int64 // tell it that its stash is safe up to here
 	tellSalvaged bool
@@ -136,13 +138,18 @@ func (c *core) majority() int { return len(c.lease.Replicas)/2 + 1 }
 
 // setLease takes a lease from final chain state. Older ones are ignored. After an error it is to be called again.
 func (c *core) setLease(l Lease) error {
-	if l.Epoch <= c.lease.Epoch {
+	if l.before(&c.lease) {
 		return nil
 	}
 	c.stepDown()
 	promised := c.data.Promised()
 	if l.Epoch > promised && slices.Contains(l.Replicas, c.self) {
 		m, err := c.data.Promise(l.Epoch)
+		if err != nil && l.Leader == c.self && len(l.Replicas) > 1 {
+			c.lease, c.broken, c.role = l, nil, fencing
+			c.fail("the promise cannot be written", err)
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("replica: promise of epoch %d: %w", l.Epoch, err)
 		}
@@ -213,7 +220,7 @@ func (c *core) stepDown() {
 		c.out.ledOver()
 	}
 	c.role, c.waiting, c.salvage, c.retire, c.guests = idle, nil, nil, nil, map[string]int64{}
-	c.aligned, c.leaderHW, c.sendState, c.sendAck, c.serving = false, 0, false, false, nil
+	c.aligned, c.leaderHW, c.leaderAt, c.sendState, c.sendAck, c.serving = false, 0, 0, false, false, nil
 	c.initEnd, c.ready, c.source, c.fetchEnd, c.askFetch = 0, false, "", 0, false
 	c.members = map[string]*member{}
 	c.stashSent = false
@@ -325,6 +332,10 @@ func (c *core) retry() {
 				c.out.send(name)
 			}
 		}
+	case fetching:
+		if slow { // the source could not read it
+			c.fetchOn()
+		}
 	}
 	if c.stash != nil && slow {
 		c.stashSent = false
@@ -341,7 +352,7 @@ func (c *core) calm() bool {
 		return false
 	}
 	switch c.role {
-	case fencing:
+	case fencing, fetching:
 		return false
 	case leading:
 		for _, m := range c.members {
@@ -355,7 +366,14 @@ func (c *core) calm() bool {
 
 // receive takes one item from a peer.
 func (c *core) receive(peer string, it *item) {
-	if c.broken != nil || it.Epoch != c.lease.Epoch {
+	if it.Epoch != c.lease.Epoch {
+		return
+	}
+	if c.role == retired && c.retire != nil && it.Kind == kindState && slices.Contains(c.lease.Replicas, peer) {
+		c.retire[peer] = true // it may have seen the lease after it was told
+		c.out.send(peer)
+	}
+	if c.broken != nil {
 		return
 	}
 	switch it.Kind {

@@ -93,6 +93,8 @@ type node struct {
 	core  *core
 	sent  map[string]bool
 	syncs []simSync
+
+	losses int // how often its leader was lost
 }
 
 func newNode(t *testing.T, name string, s Store) *node {
@@ -110,7 +112,7 @@ func (n *node) commit(int64, int64)                {}
 func (n *node) ledNow(int32)                       {}
 func (n *node) ledOver()                           {}
 func (n *node) busy()                              {}
-func (n *node) lost()                              {}
+func (n *node) lost()                              { n.losses++ }
 func (n *node) linked(string) bool                 { return true }
 func (n *node) now() int64                         { return 1 }
 func (n *node) count(event, int)                   {}
@@ -150,6 +152,11 @@ func exchange(nodes ...*node) {
 			}
 		}
 	}
+	pass(nodes...)
+}
+
+// pass passes messages on until nobody has any.
+func pass(nodes ...*node) {
 	for again := true; again; {
 		again = false
 		for _, a := range nodes {

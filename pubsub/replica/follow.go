@@ -28,10 +28,10 @@ func (c *core) nextUp(it item) (item, bool) {
 		s := c.serving
 		c.serving = nil
 		it.Kind, it.From, it.UpTo, it.max = kindFetched, s.From, min(s.UpTo, c.data.End()), readBytes
-		if it.From >= it.UpTo || it.From < c.data.Start() {
-			return it, false
+		if it.From < c.data.Start() { // deleted meanwhile: the leader chooses anew
+			return c.state(item{ID: c.id, Epoch: c.lease.Epoch}), true
 		}
-		return it, true
+		return it, it.From < it.UpTo
 	case c.sendAck:
 		c.sendAck = false
 		it.Kind, it.Accepted, it.End = kindAck, c.durable.accepted, c.durable.end
@@ -58,7 +58,7 @@ func (c *core) onAppend(it *item) {
 		c.fail("the leader's batches are not taken", err)
 		return
 	}
-	c.leaderHW = max(c.leaderHW, it.Commit)
+	c.leaderHW, c.leaderAt = max(c.leaderHW, it.Commit), max(c.leaderAt, it.Start)
 	if a, end := c.data.Position(); a < c.lease.Epoch && end >= it.InitEnd {
 		if err := c.enter(); err != nil {
 			c.fail("the epoch cannot be entered", err)
@@ -82,6 +82,13 @@ func (c *core) accept(data []byte) error {
 		end := c.data.End()
 		if h.NextOffset() <= end {
 			return nil
+		}
+		if h.BaseOffset < end && c.data.Start() == end { // records were deleted up to its middle
+			m, err := c.data.Reset(h.BaseOffset)
+			if err := c.afterCut(m, err); err != nil {
+				return err
+			}
+			end = h.BaseOffset
 		}
 		if h.BaseOffset != end || h.LeaderEpoch > c.lease.Epoch || h.LeaderEpoch < 0 {
 			return fmt.Errorf("%w: batch %d-%d of epoch %d, the log ends at %d in epoch %d", errMessage, h.BaseOffset, h.NextOffset(), h.LeaderEpoch, end, c.lease.Epoch)
@@ -154,6 +161,19 @@ func (c *core) afterCut(m Mark, err error) error {
 func (c *core) followHW() {
 	if c.durable.cuts == c.cuts {
 		c.advance(min(c.leaderHW, c.durable.end))
+	}
+	c.followStart()
+}
+
+// followStart deletes what the leader has deleted, as far as it is known to be committed here.
+func (c *core) followStart() {
+	to := min(c.leaderAt, c.hw)
+	if to <= c.data.Start() {
+		return
+	}
+	if err := c.data.DeleteBefore(to); err != nil { // tried again with what comes next
+		c.log.Warn("what the leader of a partition deleted stays here for now", zap.Binary("topic", c.id.Topic[:]),
+			zap.Int32("partition", c.id.Partition), zap.Int64("before", to), zap.Error(err))
 	}
 }
 

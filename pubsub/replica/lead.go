@@ -19,6 +19,11 @@ func (c *core) onState(peer string, it *item) {
 	switch c.role {
 	case fencing:
 		c.elect()
+	case fetching:
+		if peer == c.source { // it has not any more what was asked of it
+			c.role, c.source, c.askFetch = fencing, "", false
+			c.elect()
+		}
 	case leading:
 		c.stream(peer, m)
 	}
@@ -77,6 +82,9 @@ func (c *core) onFetched(peer string, it *item) {
 	before := c.data.End()
 	err := c.accept(it.Data)
 	if err == nil && c.data.End() == before {
+		if it.From < before { // the answer to what was asked twice
+			return
+		}
 		err = fmt.Errorf("%w: nothing that follows %d", errMessage, before)
 	}
 	if errors.Is(err, errMessage) || errors.Is(err, batch.ErrCorrupt) { // without it, if the others are a majority
@@ -157,7 +165,7 @@ func (c *core) nextDown(peer string, m *member, it item) (item, bool) {
 		m.next, m.match, m.first, m.start = c.data.Start(), c.data.Start(), true, true
 	}
 	more := m.next < end && m.flying < windowBytes && len(m.flight) < windowMessages
-	if !more && !m.first && (m.toldHW >= c.hw || m.next < end) {
+	if !more && !m.first && (m.toldHW >= c.hw && m.toldAt >= c.data.Start() || m.next < end) {
 		return it, false
 	}
 	it.Kind, it.From, it.UpTo = kindAppend, m.next, m.next
@@ -166,8 +174,17 @@ func (c *core) nextDown(peer string, m *member, it item) (item, bool) {
 	if more {
 		it.UpTo, it.max = end, readBytes
 	}
-	m.first, m.start, m.toldHW = false, false, c.hw
+	m.first, m.start, m.toldHW, m.toldAt = false, false, c.hw, it.Start
 	return it, true
+}
+
+// startMoved has the replicas told that the log starts later now.
+func (c *core) startMoved() {
+	for name, m := range c.members {
+		if m.stream != 0 {
+			c.out.send(name)
+		}
+	}
 }
 
 // filled tells whether an item that was read without the lock may go: its epoch and stream still stand, so that what was

@@ -345,9 +345,10 @@ func (m *Manager) lostNow(p *part, silent map[string]time.Time, now time.Time) (
 // Append adds one checked batch of a producer to a partition that this broker leads; the order of calls is the order in
 // the log. raw is the store's afterwards. acks: 0 nothing is waited for, 1 this broker's disk, -1 a majority. Batches
 // with a producer's id always wait for the majority, so that one that is lost was never acknowledged and its producer's
-// repetition is the only copy. Errors: ErrNotLeader, ErrNotReady, ErrNoQuorum, ErrTooLarge, ErrBatch, ErrBusy, and the
+// repetition is the only copy. Nothing is written once ctx has ended, also if it ends while OnLead is told of a later epoch:
+// so who leads something over the partition's log is fenced with it. Errors: ctx's, ErrNotLeader, ErrNotReady, ErrNoQuorum, ErrTooLarge, ErrBatch, ErrBusy, and the
 // store's; nothing was written then.
-func (m *Manager) Append(_ context.Context, id ID, raw []byte, acks int16) (Pending, error) {
+func (m *Manager) Append(ctx context.Context, id ID, raw []byte, acks int16) (Pending, error) {
 	if len(raw) > MaxBatchBytes {
 		return nil, fmt.Errorf("%w: %d bytes, %d allowed", ErrTooLarge, len(raw), MaxBatchBytes)
 	}
@@ -362,6 +363,9 @@ func (m *Manager) Append(_ context.Context, id ID, raw []byte, acks int16) (Pend
 	all := acks == -1 || acks != 0 && h.ProducerID >= 0
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if p.gone {
 		return nil, ErrNotLeader
 	}
@@ -433,11 +437,40 @@ func (w *pending) Wait(ctx context.Context) (int64, int64, error) {
 	}
 }
 
+// DeleteBefore deletes the records below an offset, which is at most the high watermark, here and at the replicas, if this
+// broker leads the partition. Errors: ErrNotLeader and the store's.
+func (m *Manager) DeleteBefore(id ID, offset int64) error {
+	p := m.part(id)
+	if p == nil {
+		return ErrNotLeader
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone || !p.core.ready {
+		return ErrNotLeader
+	}
+	if err := p.data.DeleteBefore(offset); err != nil {
+		return err
+	}
+	p.core.startMoved()
+	return nil
+}
+
 // CutOff reports that this broker has the lease of a partition and has not heard of a majority for so long that another
 // one may lead by now: clients should ask others.
 func (m *Manager) CutOff(id ID) bool {
 	p := m.part(id)
 	return p != nil && p.quiet() > m.cfg.Lost
+}
+
+// Reach tells whether there is a link with another broker, and for how long nothing came from it. Brokers that share no
+// partition with this one have nothing to say.
+func (m *Manager) Reach(peer string) (linked bool, quiet time.Duration) {
+	q := m.peer(peer)
+	if q == nil {
+		return false, time.Since(m.began)
+	}
+	return q.up(), time.Since(q.heardAt())
 }
 
 // Leader tells the epoch in which this broker leads the partition, and whether it takes appends already; -1: it does not

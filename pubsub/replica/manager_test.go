@@ -417,7 +417,8 @@ func TestBrokenConnections(t *testing.T) {
 			want = append(want, fmt.Sprint(i))
 			l.eventually(func() bool {
 				err := l.leads(id).write(id, want[i], -1)
-				require.False(t, err != nil && !errors.Is(err, ErrNotLeader) && !errors.Is(err, ErrNotReady), "%v", err)
+				known := slices.ContainsFunc([]error{nil, ErrNotLeader, ErrNotReady, ErrNoQuorum, ErrNoQuorumAfter}, func(e error) bool { return errors.Is(err, e) })
+				require.True(t, known, "%v", err)
 				return err == nil
 			}, "batch %d", i)
 		}
@@ -485,6 +486,35 @@ func TestFailingDiskGivesLeasesUp(t *testing.T) {
 		next := l.leads(id)
 		require.NoError(t, next.write(id, "4", -1))
 		l.eventually(func() bool { return slices.Equal(next.payloads(id), b.payloads(id)) && len(next.payloads(id)) == 4 }, "same log")
+	})
+}
+
+// A broker that is given a lease while its disk takes nothing does not sit on it.
+func TestFailingDiskTakesNoLease(t *testing.T) {
+	onLab(t, 3, func(l *lab) {
+		b := l.brokers["b0"]
+		b.store.mu.Lock()
+		b.store.failing = errors.New("input/output error")
+		b.store.mu.Unlock()
+		id := partitionN(1)
+		l.lease(id, 1, "b0", "b0", "b1", "b2")
+		require.NoError(t, l.leads(id).write(id, "1", -1))
+		require.NotEqual(t, b, l.leads(id))
+	})
+}
+
+// Who stopped leading writes nothing, though the broker leads again.
+func TestAppendOfTheEndedIsRefused(t *testing.T) {
+	onLab(t, 1, func(l *lab) {
+		id := partitionN(1)
+		l.lease(id, 1, "b0", "b0")
+		b := l.leads(id)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, err := b.m.Append(ctx, id, record("late", -1, -1), -1)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, b.write(id, "1", -1))
+		require.Equal(t, []string{"1"}, b.payloads(id))
 	})
 }
 

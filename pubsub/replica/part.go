@@ -28,6 +28,9 @@ type part struct {
 // stashID names the log of a partition's set-aside batches: a partition of the same topic, so that it ends with it.
 func stashID(id ID) ID { return ID{Topic: id.Topic, Partition: id.Partition | stashBit} }
 
+// Stash reports whether a log of the store is that of a partition's set-aside batches.
+func Stash(id ID) bool { return id.Partition&stashBit != 0 }
+
 func (m *Manager) newPart(id ID) (*part, error) {
 	p := &part{m: m, id: id}
 	var err error
@@ -46,7 +49,7 @@ func (p *part) take(l Lease) {
 }
 
 func (p *part) takeLocked(l Lease) {
-	if p.gone || l.Epoch <= p.core.lease.Epoch {
+	if p.gone || l.before(&p.core.lease) {
 		return
 	}
 	p.leaseAt, p.pending = time.Now(), nil

@@ -19,6 +19,7 @@ type peer struct {
 	m        *Manager
 	id       string
 	heard    atomic.Int64 // Unix nanoseconds of its last message
+	taking   atomic.Bool  // a message of it is being taken: it is this broker that is slow
 	relevant atomic.Bool  // it shares partitions with this broker: it is told that this one lives
 	wake     chan struct{}
 
@@ -38,7 +39,12 @@ func (q *peer) up() bool {
 	return q.link != nil
 }
 
-func (q *peer) heardAt() time.Time { return time.Unix(0, q.heard.Load()) }
+func (q *peer) heardAt() time.Time {
+	if q.taking.Load() {
+		return time.Now()
+	}
+	return time.Unix(0, q.heard.Load())
+}
 
 // want has the sender look at the part; the part's lock may be held.
 func (q *peer) want(p *part) {
@@ -142,8 +148,11 @@ func (q *peer) read(ctx context.Context, l transport.Link, wg *sync.WaitGroup) {
 			}
 			return
 		}
+		q.taking.Store(true)
+		err = q.take(ctx, msg, wg)
 		q.heard.Store(time.Now().UnixNano())
-		if err := q.take(ctx, msg, wg); err != nil {
+		q.taking.Store(false)
+		if err != nil {
 			q.m.metrics.counters[eventRefused].Inc()
 			q.m.log.Warn("a message of another broker is not taken", zap.String("peer", q.id), zap.Uint8("type", msg.Type), zap.Error(err))
 		}
@@ -227,8 +236,8 @@ func (q *peer) write(ctx context.Context, l transport.Link) {
 
 // gather makes one message of what parts have to say; empty: nothing.
 func (q *peer) gather() []byte {
-	var b []byte
-	for n := 0; n < maxItems && len(b) < gatherBytes; {
+	var items []item
+	for size := 1; len(items) < maxItems && size < gatherBytes; {
 		p := q.pop()
 		if p == nil {
 			break
@@ -241,11 +250,19 @@ func (q *peer) gather() []byte {
 		if it.Kind == 0 {
 			continue
 		}
-		if b == nil {
-			b = append(make([]byte, 0, 1+itemHead+64+len(it.Data)), wireVersion)
-		}
-		b = appendItem(b, &it)
-		n++
+		items = append(items, it)
+		size += it.room()
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	size := 1
+	for i := range items {
+		size += items[i].room()
+	}
+	b := append(make([]byte, 0, size), wireVersion)
+	for i := range items {
+		b = appendItem(b, &items[i])
 	}
 	return b
 }

@@ -90,8 +90,11 @@ func (s *syncer) failed(ctx context.Context, since time.Time, err error) time.Ti
 	} else if now.Sub(since) > s.m.cfg.Lost {
 		for _, p := range s.m.all() {
 			p.mu.Lock()
-			if r := p.core.role; r == leading && len(p.core.lease.Replicas) > 1 {
-				p.core.fail("the disk takes nothing", err)
+			switch p.core.role {
+			case fencing, fetching, entering, leading:
+				if len(p.core.lease.Replicas) > 1 {
+					p.core.fail("the disk takes nothing", err)
+				}
 			}
 			p.mu.Unlock()
 		}

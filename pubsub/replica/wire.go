@@ -85,6 +85,9 @@ const (
 	flagRestart = 4
 )
 
+// room is the most that an item takes in a message.
+func (it *item) room() int { return itemHead + 64 + len(it.Data) + 12*len(it.Epochs) }
+
 // appendItem encodes an item at the end of b.
 func appendItem(b []byte, it *item) []byte {
 	e := binary.BigEndian

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -29,6 +30,8 @@ const (
 	batchLengthAt = 8
 	batchCRCAt    = 17
 	coveredAt     = 21
+	producerAt    = 43 // id (8), epoch (2), first sequence (4)
+	countAt       = 57
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -100,12 +103,21 @@ func session(k Key, chain, topic common.Hash, epoch uint32, id []byte) (cipher.A
 	return cipher.NewGCM(block)
 }
 
-// associate puts what is bound to the ciphertext into aad: section header, partition, covered header.
+// associate puts what is bound to the ciphertext into aad: section header, partition, covered header. A batch without a
+// producer's id (one below 0) has nothing of a producer in it: brokers mark copies of such batches there, when they save
+// what one of them acknowledged alone.
 func associate(aad *[sectionHeader + 4 + batch.HeaderBytes - coveredAt]byte, raw []byte, section []byte, partition int32) {
 	copy(aad[:], section[:sectionHeader])
 	binary.BigEndian.PutUint32(aad[sectionHeader:], uint32(partition))
-	copy(aad[sectionHeader+4:], raw[coveredAt:batch.HeaderBytes])
+	covered := aad[sectionHeader+4:]
+	copy(covered, raw[coveredAt:batch.HeaderBytes])
+	if producer := covered[producerAt-coveredAt : countAt-coveredAt]; producer[0]&0x80 != 0 {
+		copy(producer, nobody[:])
+	}
 }
+
+// nobody are the producer's fields of a batch without one.
+var nobody = [countAt - producerAt]byte(bytes.Repeat([]byte{0xff}, countAt-producerAt))
 
 func nonce(section []byte) (n [12]byte) {
 	copy(n[4:], section[counterAt:sectionHeader])

@@ -14,7 +14,8 @@
 // by HKDF-SHA-256 from the key of the epoch, the session, the chain and the topic. Every batch of a session takes the
 // next counter as its nonce, so that none is ever used twice. Everything of the batch's header that its checksum covers
 // (attributes, times, producer, sequence, count) and the partition are bound as associated data; the base offset and the
-// leader epoch are the broker's and are not.
+// leader epoch are the broker's and are not. In a batch without a producer's id the producer's fields count as unset,
+// since brokers mark copies there.
 //
 // Identity, Sealer and Ring are safe for concurrent use; each owns its state. Invariants: a counter of a session is
 // given out once; no plaintext is returned after a failure; a private key is written to files of mode 0600 only.

@@ -56,6 +56,26 @@ func TestWhatIsSealedOpens(t *testing.T) {
 	}
 }
 
+// Brokers mark copies of batches without a producer's id where that would be (package replica): they open all the same.
+func TestACopyThatBrokersMarkedOpens(t *testing.T) {
+	k, raw := NewKey(), plain(30)
+	mark := func(b []byte, id int64, epoch int16, sequence int32) []byte {
+		h, _, err := batch.Parse(b)
+		require.NoError(t, err)
+		h.ProducerID, h.ProducerEpoch, h.FirstSequence = id, epoch, sequence
+		return batch.Encode(h, bytes.Clone(batch.Records(b)))
+	}
+	for _, first := range []int32{-1, 0} { // some clients count without an id
+		box := sealed(t, k, mark(raw, -1, -1, first))
+		_, err := ring(t, k).Open(nil, mark(box, -2-1234, -1, 9), topic, 7)
+		require.NoError(t, err)
+		_, err = ring(t, k).Open(nil, mark(box, 99, 1, 5), topic, 7)
+		require.ErrorAs(t, err, new(*TamperedError), "it was given a producer")
+	}
+	_, err := ring(t, k).Open(nil, mark(sealed(t, k, raw), -1, -1, -1), topic, 7)
+	require.ErrorAs(t, err, new(*TamperedError), "its producer was taken away")
+}
+
 func TestNothingOfASealedBatchCanBeChanged(t *testing.T) {
 	k, raw := NewKey(), plain(40)
 	box, r := sealed(t, k, raw), ring(t, k)

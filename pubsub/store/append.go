@@ -214,8 +214,13 @@ func (p *Partition) batchStart(offset int64) (int64, error) {
 }
 
 // DeleteBefore drops the records below offset, which is at most Committed: DeleteRecords. Whole pieces of the log are
-// freed as they die.
+// freed as they die. What Hold keeps stays for now, without an error.
 func (p *Partition) DeleteBefore(offset int64) error {
+	if f := p.s.hold.Load(); f != nil {
+		if kept := (*f)(p.id, p.Start()); kept < offset {
+			offset = kept
+		}
+	}
 	if err := p.s.wal.admit(true); err != nil {
 		return err
 	}

@@ -90,6 +90,13 @@ func all(t testing.TB, p *Partition) [][]byte {
 		return nil
 	}))
 	require.Equal(t, p.End(), next)
+	n := 0
+	require.NoError(t, p.Scan(p.Start(), everything, func(h batch.Header, raw []byte) error {
+		require.Equal(t, out[n], raw, "batch %d at offset %d, without a copy", n, h.BaseOffset)
+		n++
+		return nil
+	}))
+	require.Len(t, out, n)
 	return out
 }
 

@@ -55,17 +55,61 @@ func (p *Partition) Batches(from, upTo int64, f func(h batch.Header, raw []byte)
 		if err != nil || len(b) == 0 {
 			return err
 		}
-		for len(b) > 0 {
-			h, size, err := batch.ParseHeader(b)
+		if from, err = eachOf(b, f); err != nil {
+			return err
+		}
+	}
+}
+
+// Scan is Batches without a copy of what memory has: raw may be the log's own bytes, which f neither changes nor keeps.
+func (p *Partition) Scan(from, upTo int64, f func(h batch.Header, raw []byte) error) error {
+	for {
+		at, err := p.locate(from, chunkBytes, upTo)
+		if err != nil && !gone(err) || err == nil && len(at) == 0 {
+			return err
+		}
+		n := 0
+		for ; n < len(at); n++ {
+			raw := p.s.wal.cached(at[n].seg, at[n].pos+recordHeaderBytes, at[n].size)
+			if raw == nil {
+				break
+			}
+			h, _, err := batch.ParseHeader(raw)
 			if err != nil {
 				return err
 			}
-			if err := f(h, b[:size:size]); err != nil {
+			p.s.m.cachedBytes.Add(float64(len(raw)))
+			if err := f(h, raw); err != nil {
 				return err
 			}
-			b, from = b[size:], h.NextOffset()
+			from = h.NextOffset()
+		}
+		if n > 0 {
+			continue
+		}
+		b, err := p.Read(from, chunkBytes, upTo) // from the files, many at once
+		if err != nil || len(b) == 0 {
+			return err
+		}
+		if from, err = eachOf(b, f); err != nil {
+			return err
 		}
 	}
+}
+
+// eachOf calls f with the batches in b and gives the offset behind them.
+func eachOf(b []byte, f func(h batch.Header, raw []byte) error) (next int64, err error) {
+	for len(b) > 0 {
+		h, size, err := batch.ParseHeader(b)
+		if err != nil {
+			return next, err
+		}
+		if err := f(h, b[:size:size]); err != nil {
+			return next, err
+		}
+		b, next = b[size:], h.NextOffset()
+	}
+	return next, nil
 }
 
 // runsFrom copies the runs that a read needs.

@@ -188,3 +188,29 @@ func TestACopyOfWhatWasTruncatedMeanwhileIsNotTaken(t *testing.T) {
 	require.NoError(t, p.putMoved(1, old))
 	require.Equal(t, want, all(t, p))
 }
+
+// What somebody still has to read stays, whoever wants it dropped.
+func TestWhatIsHeldStays(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p, err := s.Create(id(0), Retention{Bytes: 1})
+	require.NoError(t, err)
+	for i := range 20 {
+		add(t, p, 0, plain(i, 1, 100))
+	}
+	p.SetCommitted(20)
+	held := int64(7)
+	s.Hold(func(of ID, start int64) int64 {
+		require.Equal(t, id(0), of)
+		require.LessOrEqual(t, start, held)
+		return held
+	})
+	require.NoError(t, p.DeleteBefore(5))
+	require.Equal(t, int64(5), p.Start())
+	require.NoError(t, p.DeleteBefore(15))
+	require.Equal(t, int64(7), p.Start())
+	tick(t, s, time.UnixMilli(0))
+	require.Equal(t, int64(7), p.Start())
+	held = 20
+	tick(t, s, time.UnixMilli(0))
+	require.Greater(t, p.Start(), int64(15))
+}

@@ -35,6 +35,7 @@ type Store struct {
 	snapBytes  int64
 
 	producers atomic.Int64
+	hold      atomic.Pointer[func(id ID, start int64) int64]
 
 	ticking sync.Mutex // one Tick at a time; guards the rest
 	cursor  uint32     // partition number where the next Tick goes on
@@ -246,6 +247,10 @@ func (s *Store) Durable(ctx context.Context, m Mark) error { return s.wal.wait(c
 
 // Sync makes everything durable that was appended before.
 func (s *Store) Sync(ctx context.Context) error { return s.wal.wait(ctx, s.wal.end()) }
+
+// Hold sets who says up to where the records of a partition that starts at an offset may be dropped: below, all who need
+// them have read them. f is called without the store's locks, and must be quick. It does not hold Reset and Delete up.
+func (s *Store) Hold(f func(id ID, start int64) int64) { s.hold.Store(&f) }
 
 // Writable is nil, or why appends are refused.
 func (s *Store) Writable() error {

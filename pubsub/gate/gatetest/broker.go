@@ -50,7 +50,8 @@ type log struct {
 	next int64
 }
 
-// New starts a cluster of n brokers on the loopback interface. receiptTag is the tagged field of receipts.
+// New starts a cluster of n brokers on the loopback interface. receiptTag is the tagged field of receipts, and of
+// requests that ask for them.
 func New(n int, receiptTag uint32) (*Broker, error) {
 	b := &Broker{tag: receiptTag, conns: map[net.Conn]bool{}, topics: map[string][]*log{}, offsets: map[string]int64{}, moved: make(chan struct{})}
 	for id := range n {
@@ -281,6 +282,8 @@ func (b *Broker) produce(req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
 	}
 	b.Lock()
 	defer b.Unlock()
+	asked := false
+	req.UnknownTags.Each(func(tag uint32, _ []byte) { asked = asked || tag == b.tag })
 	for _, rt := range req.Topics {
 		t := kmsg.NewProduceResponseTopic()
 		t.Topic = rt.Topic
@@ -288,7 +291,7 @@ func (b *Broker) produce(req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
 			p := kmsg.NewProduceResponseTopicPartition()
 			p.Partition = rp.Partition
 			p.BaseOffset, p.ErrorCode = b.append(rt.Topic, rp.Partition, rp.Records)
-			if p.ErrorCode == 0 && b.Receipt != nil {
+			if p.ErrorCode == 0 && b.Receipt != nil && asked {
 				l := b.topics[rt.Topic][rp.Partition]
 				p.UnknownTags.Set(b.tag, b.Receipt(rt.Topic, rp.Partition, l.raw[len(l.raw)-1]))
 			}
