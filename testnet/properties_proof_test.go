@@ -45,7 +45,14 @@ func (p *properties) integrityVerification(t *testing.T) {
 		_, _, code := broker.run("topic", "prove", topic, "0", "5", "--out", filepath.Join(t.TempDir(), "last.proof"))
 		return code == 0
 	})
-	broker.does(nil, "topic", "prove", topic, "0", "0", "--records", "6", "--out", file)
+	p.eventually(t, "the broker has all batches to show", func() bool {
+		var made struct {
+			Batches bool `json:"batches"`
+		}
+		_ = os.Remove(file)
+		broker.does(&made, "topic", "prove", topic, "0", "0", "--records", "6", "--out", file)
+		return made.Batches
+	})
 	nobody := person{t, &Node{HTTP: "http://127.0.0.1:1"}, broker.key} // no node is asked
 	var good struct {
 		Topic     common.Hash `json:"topic"`
