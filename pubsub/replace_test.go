@@ -76,7 +76,7 @@ func replacing(t *testing.T, partitions int) (*chain, *links, *replacer) {
 		c.brokers = append(c.brokers, contracts.BrokersBroker{Id: uint32(i + 1), Account: common.Address{byte(name)}, Host: "h", Port: 1, PeerId: []byte{byte(name)}, Live: true})
 	}
 	for range partitions {
-		c.topic.Leases = append(c.topic.Leases, contracts.Lease{Leader: common.Address{'L'}, Epoch: 1, Replicas: brokersOf("LFD")})
+		c.topic.Leases = append(c.topic.Leases, contracts.Lease{Leader: common.Address{'L'}, Epoch: 1, Replicas: accountsOf("LFD")})
 	}
 	l := &links{ready: true, insync: []string{"L", "F", "D"}, quiet: map[string]time.Duration{}, down: map[string]bool{}}
 	cfg := DefaultConfig()
@@ -109,7 +109,7 @@ func TestASilentBrokerIsReplacedInTime(t *testing.T) {
 	require.Len(t, steps, 1)
 	require.Equal(t, "LF", letters(steps[0].replicas))
 
-	c.topic.Leases[0].Replicas = brokersOf("LF")
+	c.topic.Leases[0].Replicas = accountsOf("LF")
 	v = c.view(t)
 	steps = look(22 * time.Minute)
 	require.Len(t, steps, 1)
@@ -120,7 +120,7 @@ func TestASilentBrokerIsReplacedInTime(t *testing.T) {
 	require.Len(t, steps, 1, "it was heard since: it may come again")
 
 	r.b.cfg.ReplaceAfter = 0
-	c.topic.Leases[0].Replicas = brokersOf("LFD")
+	c.topic.Leases[0].Replicas = accountsOf("LFD")
 	v = c.view(t)
 	require.Empty(t, look(48*time.Hour), "silence is no reason where the operator says so")
 }
@@ -131,7 +131,7 @@ func TestARetiredBrokerIsReplacedAtOnceAndWithinBounds(t *testing.T) {
 	v, now := c.view(t), time.Unix(1e6, 0)
 	require.Len(t, r.look(v, now).steps, maxMoves)
 	for i := range c.topic.Leases {
-		c.topic.Leases[i].Replicas = brokersOf("LF")
+		c.topic.Leases[i].Replicas = accountsOf("LF")
 	}
 	v = c.view(t)
 	l.insync = []string{"L", "F"}
@@ -154,7 +154,7 @@ func TestARetiredBrokerIsReplacedAtOnceAndWithinBounds(t *testing.T) {
 
 func TestALeaderWithoutItsRoleLosesItsLeases(t *testing.T) {
 	c, l, r := replacing(t, 1)
-	c.topic.Leases[0].Replicas, c.topic.Leases[0].Leader = brokersOf("DFL"), common.Address{'D'}
+	c.topic.Leases[0].Replicas, c.topic.Leases[0].Leader = accountsOf("DFL"), common.Address{'D'}
 	now := time.Unix(1e6, 0)
 	require.Empty(t, r.look(c.view(t), now).claims)
 	c.brokers[2].Live = false
