@@ -94,7 +94,7 @@ type Config struct {
 	// Encrypt tells which topics are encrypted whatever the chain is said to say: nothing of them is sent or taken in clear.
 	// Nil: none. A topic that this engine once knew as encrypted stays so without.
 	Encrypt func(topic string) bool
-	// Metrics is where the engine's figures are registered (docs/metrics.md); nil: nowhere.
+	// Metrics is where the engine's figures (bornode_topics_gate_...) are registered; nil: nowhere.
 	Metrics prometheus.Registerer
 	// Failed is told of tampering and of missing keys, and without a topic of refused logins, once for each; it must not
 	// block. It may be nil.
