@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/ecdsa"
+	"crypto/x509"
 	"errors"
 	"io"
 	"math/big"
@@ -13,8 +14,10 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/genesis"
@@ -39,6 +42,7 @@ type brokerFlags struct {
 	provers     []string
 	encrypt     []string
 	owners      []string
+	figures     *prometheus.Registry // of a proxy; nil: none
 	plain       bool
 }
 
@@ -70,6 +74,9 @@ func (q *brokerFlags) open(ctx context.Context, a *app, log *zap.Logger) (*clien
 	}
 	cfg := client.Config{Brokers: q.brokers, Node: a.Node, Provers: q.provers, CA: q.ca, Mode: mode, Log: log}
 	cfg.Encrypt = q.encrypt
+	if q.figures != nil {
+		cfg.Metrics = q.figures
+	}
 	var err error
 	if cfg.Owners, err = parseOwners(q.owners); err != nil {
 		return nil, err
@@ -216,11 +223,15 @@ func (a *app) lastingSigner(ctx context.Context) (client.Signer, error) {
 	return client.KeySigner(kept), nil
 }
 
+// oneLine is the text of an error that may be of several.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ": ") }
+
 // explainClient gives errors of the client library their exit codes.
 func explainClient(err error) error {
 	var tampered *client.TamperError
 	var none *client.NoKeyError
 	var down *client.DowngradeError
+	var unknown x509.UnknownAuthorityError
 	var done *exitError
 	switch {
 	case err == nil || errors.As(err, &done):
@@ -229,12 +240,26 @@ func explainClient(err error) error {
 		return fail(exitVerify, "%v", err)
 	case errors.Is(err, client.ErrWrongChain):
 		return fail(exitVerify, "%v: use the genesis file of the node's network", err)
-	case errors.As(err, &none), errors.As(err, &down), errors.Is(err, client.ErrLogin), errors.Is(err, client.ErrVoucher):
-		return fail(exitRefused, "%v", err)
+	case errors.Is(err, client.ErrNoSealKey):
+		return fail(exitRefused, "%s; name your sealing key by --seal-key (borcli topic register makes one)", oneLine(err))
+	case errors.As(err, &none) && none.Epoch == 0:
+		return fail(exitRefused, "%s: borcli topic key next", oneLine(err))
+	case errors.Is(err, client.ErrNoReader):
+		return fail(exitRefused, "%s: borcli topic register", oneLine(err))
+	case errors.As(err, &none), errors.As(err, &down), errors.Is(err, client.ErrLogin), errors.Is(err, client.ErrToken), errors.Is(err, client.ErrNotAuditor), errors.Is(err, client.ErrVoucher):
+		return fail(exitRefused, "%s", oneLine(err))
 	case errors.Is(err, client.ErrReverted):
 		return fail(exitReverted, "%v", err)
 	case errors.Is(err, client.ErrUnknownTopic):
 		return fail(exitNotFound, "%v; borcli topic list shows them", err)
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return fail(exitNotFound, "%v; borcli topic list shows the topics there are", err)
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.GroupAuthorizationFailed):
+		return fail(exitRefused, "%v; borcli topic acls shows who may do what, and the owner of the topic or tenant says so by borcli topic grant", err)
+	case errors.As(err, &unknown):
+		return fail(exitUnreachable, "%v; name the authority of the brokers' certificates by --ca", err)
+	case errors.Is(err, client.ErrUnreachable):
+		return fail(exitUnreachable, "%v; borcli topic brokers shows which brokers live, --brokers names others", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fail(exitTimeout, "%v", err)
 	case errors.Is(err, context.Canceled):

@@ -50,6 +50,9 @@ func (a *app) consume(ctx context.Context, q *consumeFlags, topic string) error 
 	if !ok || q.count < 0 {
 		return fail(exitUsage, "--start is earliest or latest, and --count not negative")
 	}
+	if _, _, err := a.liveTopic(ctx, topic); err != nil { // a consumer would wait for the topic to be created
+		return err
+	}
 	c, err := q.open(ctx, a, logTo(a.errOut).WithOptions(zap.IncreaseLevel(zap.WarnLevel)))
 	if err != nil {
 		return err
@@ -62,7 +65,7 @@ func (a *app) consume(ctx context.Context, q *consumeFlags, topic string) error 
 	defer x.Close()
 	for n := 0; q.count == 0 || n < q.count; {
 		records, err := q.next(ctx, x)
-		if errors.Is(err, errIdle) {
+		if errors.Is(err, errIdle) && !errors.Is(err, client.ErrUnreachable) {
 			return nil
 		}
 		if err != nil {

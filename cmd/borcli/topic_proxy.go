@@ -11,16 +11,18 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/bornode/bornode/internal/telemetry"
 	"github.com/bornode/bornode/pubsub/gate"
 )
 
 func topicProxyCommand() *cobra.Command {
 	q := new(brokerFlags)
-	var listen string
+	var listen, metrics string
 	return command("proxy", "Serve Kafka clients on this machine: log in, encrypt and verify for them", func(ctx context.Context, a *app, _ []string) error {
-		return a.proxy(ctx, q, listen)
+		return a.proxy(ctx, q, listen, metrics)
 	}, flags(func(f *pflag.FlagSet) {
 		f.StringVar(&listen, "listen", "127.0.0.1:9092", "where clients bootstrap; on this machine alone")
+		f.StringVar(&metrics, "metrics", "", "address of /metrics, such as 127.0.0.1:9101; empty: off")
 		q.add(f)
 	}), long("Serve Kafka clients on this machine: any client, without TLS or SASL, bootstraps at --listen and works as the account\n"+
 		"that signs (--from, --key). The proxy logs in, encrypts and decrypts batches of encrypted topics (without the key it\n"+
@@ -38,7 +40,10 @@ func logTo(w io.Writer) *zap.Logger {
 	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(zapcore.AddSync(w)), zap.InfoLevel))
 }
 
-func (a *app) proxy(ctx context.Context, q *brokerFlags, listen string) error {
+func (a *app) proxy(ctx context.Context, q *brokerFlags, listen, metrics string) error {
+	if metrics != "" {
+		q.figures = telemetry.NewRegistry()
+	}
 	c, err := q.open(ctx, a, logTo(a.errOut))
 	if err != nil {
 		return err
@@ -59,7 +64,15 @@ func (a *app) proxy(ctx context.Context, q *brokerFlags, listen string) error {
 	if err != nil {
 		return fail(exitUsage, "%v", err)
 	}
-	err = a.show(map[string]any{"listen": p.Addr(), "account": c.Account()}, func(w io.Writer) {
+	if metrics != "" {
+		at, wait, err := telemetry.Serve(ctx, telemetry.MetricsConfig{Listen: metrics}, q.figures)
+		if err != nil {
+			return fail(exitUsage, "--metrics: %v", err)
+		}
+		metrics = at
+		defer wait()
+	}
+	err = a.show(map[string]any{"listen": p.Addr(), "account": c.Account(), "metrics": metrics}, func(w io.Writer) {
 		fmt.Fprintf(w, "Kafka clients bootstrap at %s and act as %s\n", p.Addr(), c.Account())
 	})
 	if err != nil {

@@ -202,5 +202,5 @@ func (a *Admin) Close() {
 
 // errNoReader says who has no seal key.
 func errNoReader(a common.Address) error {
-	return fmt.Errorf("account %s has published no seal key: it must call RegisterSealKey first", a)
+	return fmt.Errorf("%w: account %s; it must call RegisterSealKey first", ErrNoReader, a)
 }

@@ -169,8 +169,11 @@ func (c *chain) Topic(ctx context.Context, name string) (gate.Topic, error) {
 // Key is gate.Keys: the key that was sealed to this account, made by the topic's owner.
 func (c *chain) Key(ctx context.Context, t gate.Topic, epoch uint32) (k seal.Key, err error) {
 	none := &seal.NoKeyError{Topic: t.ID, Epoch: epoch}
-	if epoch == 0 || c.cfg.SealKey == nil {
+	if epoch == 0 {
 		return k, none
+	}
+	if c.cfg.SealKey == nil {
+		return k, errors.Join(none, ErrNoSealKey)
 	}
 	name := fmt.Sprintf("%s/%d", t.ID, epoch)
 	c.mu.Lock()

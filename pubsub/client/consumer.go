@@ -173,6 +173,9 @@ func (x *Consumer) poll(ctx context.Context) ([]*Record, error) {
 		}
 		return records, nil
 	case ctx.Err() != nil:
+		if cut := x.engine.Unreachable(); cut != nil {
+			return nil, fmt.Errorf("%w (%w)", context.Cause(ctx), cut)
+		}
 		return nil, context.Cause(ctx)
 	}
 	if err := x.failure(); err != nil {

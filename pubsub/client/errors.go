@@ -17,6 +17,10 @@ var (
 	ErrNoAccount = errors.New("no account: give Config.Account")
 	// ErrNoSealKey says that an encrypted topic needs a seal key and there is none.
 	ErrNoSealKey = errors.New("no seal key: give Config.SealKey")
+	// ErrNoReader is wrapped by errors about accounts to which no key can be sealed.
+	ErrNoReader = errors.New("the account has published no seal key")
+	// ErrNotAuditor is wrapped by errors about pseudonyms that nobody, or another account, admits.
+	ErrNotAuditor = errors.New("not the topic's auditor")
 	// ErrReverted is wrapped by errors of transactions that the contract refused.
 	ErrReverted = errors.New("the contract refused the transaction")
 	// ErrVoucher says that a sealed key carries a signature that is not the topic owner's.
@@ -39,6 +43,12 @@ type (
 
 // ErrLogin is wrapped by errors about brokers that do not take the account's token.
 var ErrLogin = gate.ErrLogin
+
+// ErrToken is wrapped by errors about tokens that cannot be made: the certificate ended, or the wallet does not sign.
+var ErrToken = gate.ErrToken
+
+// ErrUnreachable is wrapped by errors about brokers to which there is no connection.
+var ErrUnreachable = gate.ErrUnreachable
 
 // ErrUnknownTopic is what errors about topics that do not exist wrap.
 var ErrUnknownTopic = gate.ErrUnknownTopic

@@ -118,6 +118,8 @@ func (p *Producer) explain(r *Record, err error) error {
 	p.mu.Unlock()
 	if login != nil && !errors.Is(err, gate.ErrLogin) {
 		err = fmt.Errorf("%w (%w)", err, login)
+	} else if cut := p.engine.Unreachable(); cut != nil {
+		err = fmt.Errorf("%w (%w)", err, cut)
 	}
 	if why != nil && (errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.UnknownServerError)) {
 		return fmt.Errorf("producing to topic %s: %w: %w", r.Topic, why, err)

@@ -74,7 +74,7 @@ func (c *Client) RequestPseudonym(ctx context.Context, topic string, pseudonym S
 		return nil, err
 	}
 	if info.Auditor == (common.Address{}) {
-		return nil, fmt.Errorf("topic %s has no auditor: it knows no pseudonyms", topic)
+		return nil, fmt.Errorf("%w: topic %s has no auditor: it knows no pseudonyms", ErrNotAuditor, topic)
 	}
 	r := &Request{Chain: c.chain.genesis, Topic: info.ID, Epoch: info.PseudonymEpoch, Account: c.Account(), Pseudonym: pseudonym.Address(), Rights: rights}
 	if r.AccountSignature, err = c.cfg.Account.SignMessage(ctx, r.message()); err != nil {
@@ -137,7 +137,7 @@ func (c *Client) Admit(ctx context.Context, topic string, r *Request, rights uin
 	case r.Epoch != info.PseudonymEpoch:
 		return nil, fmt.Errorf("%w: it is for epoch %d of pseudonyms, the topic is in epoch %d", ErrRequest, r.Epoch, info.PseudonymEpoch)
 	case info.Auditor != c.Account():
-		return nil, fmt.Errorf("the auditor of topic %s is %s, not %s", topic, info.Auditor, c.Account())
+		return nil, fmt.Errorf("%w: the auditor of topic %s is %s, not %s", ErrNotAuditor, topic, info.Auditor, c.Account())
 	case rights == 0 || rights&^r.Rights != 0:
 		return nil, fmt.Errorf("%w: rights %d were asked for, not %d", ErrRequest, r.Rights, rights)
 	case !expires.After(time.Now()):

@@ -94,7 +94,7 @@ type Config struct {
 	// Encrypt tells which topics are encrypted whatever the chain is said to say: nothing of them is sent or taken in clear.
 	// Nil: none. A topic that this engine once knew as encrypted stays so without.
 	Encrypt func(topic string) bool
-	// Metrics is where the engine's figures are registered (docs/metrics.md); nil: nowhere.
+	// Metrics is where the engine's figures (bornode_topics_gate_...) are registered; nil: nowhere.
 	Metrics prometheus.Registerer
 	// Failed is told of tampering and of missing keys, and without a topic of refused logins, once for each; it must not
 	// block. It may be nil.
@@ -119,6 +119,7 @@ type Engine struct {
 	mu     sync.Mutex // guards what follows and wg.Add
 	closed bool
 	said   map[string]bool // what Failed was told
+	cutOff error           // of the newest try to reach a broker, if it failed
 }
 
 // New starts an engine without connections.
@@ -174,9 +175,6 @@ func (e *Engine) start(f func()) error {
 func (e *Engine) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	broker, until, err := e.dialBroker(ctx, addr)
 	if err != nil {
-		if errors.Is(err, ErrLogin) { // clients try again for ever, and silently
-			e.fail("", -1, err)
-		}
 		return nil, err
 	}
 	ours, theirs := net.Pipe()
@@ -186,6 +184,37 @@ func (e *Engine) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		return nil, errors.Join(err, broker.Close())
 	}
 	return ours, nil
+}
+
+// reached notes how a try to reach a broker ended. Clients try again for ever, and silently.
+func (e *Engine) reached(addr string, err error) {
+	if e.ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	e.mu.Lock()
+	again := e.cutOff != nil && err != nil && e.cutOff.Error() == err.Error()
+	e.cutOff = err
+	e.mu.Unlock()
+	switch {
+	case errors.Is(err, ErrLogin), errors.Is(err, ErrToken):
+		e.fail("", -1, err)
+	case err != nil:
+		e.m.failures.WithLabelValues("unreachable").Inc()
+		if !again {
+			e.cfg.Log.Warn("a broker cannot be reached", zap.String("broker", addr), zap.Error(err))
+		}
+	}
+}
+
+// Unreachable tells why no broker can be reached; nil: the newest try succeeded, or there was none. It wraps
+// ErrUnreachable.
+func (e *Engine) Unreachable() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cutOff == nil || errors.Is(e.cutOff, ErrLogin) || errors.Is(e.cutOff, ErrToken) {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, e.cutOff)
 }
 
 // Proved is the offset up to which everything that was delivered of a partition is proved; 0 before the first proof and

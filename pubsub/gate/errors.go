@@ -10,6 +10,10 @@ var (
 	ErrUnknownTopic = errors.New("no such topic on the chain")
 	// ErrLogin is wrapped by errors of brokers that do not take the token.
 	ErrLogin = errors.New("the broker refused the login")
+	// ErrToken is wrapped by errors about tokens that cannot be made here.
+	ErrToken = errors.New("no token for the login can be made")
+	// ErrUnreachable is wrapped by errors about brokers to which there is no connection.
+	ErrUnreachable = errors.New("no broker can be reached")
 	// ErrClosed says that the engine was closed.
 	ErrClosed = errors.New("the gate is closed")
 )

@@ -19,6 +19,7 @@ const mechanism = "OAUTHBEARER"
 
 // dialBroker connects and logs in; until is when the login must be made anew, zero: never.
 func (e *Engine) dialBroker(ctx context.Context, addr string) (conn net.Conn, until time.Time, err error) {
+	defer func() { e.reached(addr, err) }()
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	if conn, err = e.connect(ctx, addr); err != nil {
@@ -71,7 +72,7 @@ func (e *Engine) connect(ctx context.Context, addr string) (net.Conn, error) {
 func (e *Engine) login(ctx context.Context, ask func(kmsg.Request, kmsg.Response) error) (until time.Time, err error) {
 	secret, expires, err := e.cfg.Tokens.Token(ctx)
 	if err != nil {
-		return until, err
+		return until, fmt.Errorf("%w: %w", ErrToken, err)
 	}
 	began := time.Now()
 	hs := kmsg.NewPtrSASLHandshakeRequest()

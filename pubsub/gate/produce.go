@@ -93,12 +93,13 @@ func (s *session) outgoing(req *kmsg.ProduceRequest) (topics map[string]Topic, r
 			}
 			r := refuse(rt.Topic, rp.Partition, perr)
 			refused = append(refused, r)
-			s.e.cfg.Log.Warn("a batch is not sent", zap.String("topic", rt.Topic), zap.Error(perr))
 			s.e.m.refused.Inc()
 			var none *seal.NoKeyError
 			var down *DowngradeError
 			if errors.As(perr, &none) || errors.As(perr, &down) {
 				s.e.fail(rt.Topic, rp.Partition, perr)
+			} else {
+				s.e.cfg.Log.Warn("a batch is not sent", zap.String("topic", rt.Topic), zap.Error(perr))
 			}
 		}
 		if len(parts) > 0 {

@@ -50,6 +50,9 @@ func (e *NoKeyError) Error() string {
 	if e.Other {
 		return fmt.Sprintf("the batch of topic %s was encrypted with another key of epoch %d than the one at hand", e.Topic, e.Epoch)
 	}
+	if e.Epoch == 0 {
+		return fmt.Sprintf("topic %s has no key yet: its owner starts the first epoch", e.Topic)
+	}
 	return fmt.Sprintf("no key of epoch %d of topic %s: ask the topic's owner to seal it to your account", e.Epoch, e.Topic)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,9 +54,15 @@ type log struct {
 // New starts a cluster of n brokers on the loopback interface. receiptTag is the tagged field of receipts, and of
 // requests that ask for them.
 func New(n int, receiptTag uint32) (*Broker, error) {
+	listen := func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+	return NewOn(receiptTag, slices.Repeat([]func() (net.Listener, error){listen}, n)...)
+}
+
+// NewOn is New with a broker on each of these listeners.
+func NewOn(receiptTag uint32, listen ...func() (net.Listener, error)) (*Broker, error) {
 	b := &Broker{tag: receiptTag, conns: map[net.Conn]bool{}, topics: map[string][]*log{}, offsets: map[string]int64{}, moved: make(chan struct{})}
-	for id := range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for id, open := range listen {
+		l, err := open()
 		if err != nil {
 			return nil, err
 		}
