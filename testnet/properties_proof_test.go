@@ -23,9 +23,6 @@ import (
 	"github.com/bornode/bornode/pubsub/token"
 )
 
-// exitVerify is borcli's exit code for what does not verify.
-const exitVerify = 9
-
 // What a topic held is proved to whoever has the genesis file, also when the records are gone; every way of tampering
 // with the proof or with what consumers get is found and named.
 func (p *properties) integrityVerification(t *testing.T) {
