@@ -61,7 +61,7 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	cfg.Kafka.CertFile, cfg.Kafka.KeyFile, cfg.Kafka.ClientCA = n.cfg.Path(cfg.Kafka.CertFile), n.cfg.Path(cfg.Kafka.KeyFile), n.cfg.Path(cfg.Kafka.ClientCA)
 	log := n.log.Named("topics")
 	b := &brokers{log: log, ledgerAge: cfg.LedgerAge}
-	b.mirror = topics.New(topicsSource{n.chain}, log.Named("ledger"))
+	b.mirror = topics.New(topicsSource{n.chain, ledgerCalls(n.reg)}, log.Named("ledger"))
 	if b.store, err = store.Open(cfg.Store, nil, log.Named("store"), n.reg); err != nil {
 		return err
 	}

@@ -6,19 +6,33 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/contracts"
 )
 
 // topicsSource is the chain as the mirror of the contract Topics reads it.
-type topicsSource struct{ c *chain.Chain }
+type topicsSource struct {
+	c     *chain.Chain
+	calls prometheus.Counter // nil: not counted
+}
+
+// ledgerCalls counts what the mirror asks of the contract.
+func ledgerCalls(reg prometheus.Registerer) prometheus.Counter {
+	return promauto.With(reg).NewCounter(prometheus.CounterOpts{Name: "bornode_topics_ledger_calls_total",
+		Help: "Calls of the contract Topics for what clients may do: few, since requests are judged from memory."})
+}
 
 // Final is the last irreversible header.
 func (s topicsSource) Final() *types.Header { return s.c.FinalHeader() }
 
 // Call reads the contract on the state after a block.
 func (s topicsSource) Call(ctx context.Context, h *types.Header, to common.Address, data []byte) ([]byte, error) {
+	if s.calls != nil {
+		s.calls.Inc()
+	}
 	return s.c.Call(ctx, h, to, data)
 }
 

@@ -116,7 +116,7 @@ func (x *call) createACL(ctx context.Context, in *kmsg.CreateACLsRequestCreation
 	if err != nil {
 		return failed(kerr.InvalidRequest, err.Error())
 	}
-	return x.relay(ctx, "grant", data, func(v *ledger.View) bool { return slices.Contains(v.Acls(tenant), e) })
+	return ofRules(x.relay(ctx, "grant", data, func(v *ledger.View) bool { return slices.Contains(v.Acls(tenant), e) }))
 }
 
 func (b *Broker) deleteACLs(x *call, r *kmsg.DeleteACLsRequest) kafka.Reply {
@@ -170,5 +170,13 @@ func (x *call) revoke(ctx context.Context, tenant string, part []contracts.Acl) 
 	if err != nil {
 		return failed(kerr.InvalidRequest, err.Error())
 	}
-	return x.relay(ctx, "revoke", data, func(v *ledger.View) bool { return !slices.Contains(v.Acls(tenant), part[0]) })
+	return ofRules(x.relay(ctx, "revoke", data, func(v *ledger.View) bool { return !slices.Contains(v.Acls(tenant), part[0]) }))
+}
+
+// ofRules tells who may not set rules what Kafka tells him: rules are the cluster's there, also those of topics.
+func ofRules(o outcome) outcome {
+	if o.code == kerr.TopicAuthorizationFailed.Code {
+		o.code = kerr.ClusterAuthorizationFailed.Code
+	}
+	return o
 }

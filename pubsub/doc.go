@@ -9,6 +9,9 @@
 // Invariants: nothing is answered as written before the replicas say so; consumers see nothing above the high watermark;
 // a refused principal learns nothing of whether a topic exists; every answer of a broker that does not lead says so.
 //
+// A leader changes the replicas of a partition one at a time, in an epoch in which it is ready, and only while a majority
+// of the present set and of the next one has all that is committed (placement).
+//
 // It does not speak the wire (package kafka), does not send transactions (a Submitter of the node does) and never looks
 // into records.
 package pubsub

@@ -109,7 +109,7 @@ func (b *Broker) groupCheck(c group.Client, op, resource uint8, name string) *ke
 	if resource == onGroup && tenantOf(name) == "" {
 		return kerr.InvalidGroupID
 	}
-	allowed, reason := v.Authorize(x.who, c.Host, op, resource, name)
+	allowed, reason := v.Authorize(x.who, x.conn.Remote(), op, resource, name)
 	if resource == onTopic {
 		t := v.Topic(name)
 		if !allowed {
@@ -124,6 +124,17 @@ func (b *Broker) groupCheck(c group.Client, op, resource uint8, name string) *ke
 		return kerr.GroupAuthorizationFailed
 	}
 	return nil
+}
+
+// groupSees is groupCheck for what a client did not ask for by name: nobody is to blame for what others have.
+func (b *Broker) groupSees(c group.Client, resource uint8, name string) bool {
+	x, ok := c.Session.(*call)
+	v := b.deps.Ledger.View()
+	if !ok || v == nil {
+		return false
+	}
+	allowed, _ := v.Authorize(x.who, x.conn.Remote(), opDescribe, resource, name)
+	return allowed
 }
 
 // topicExists tells the coordinator of groups whether offsets of a topic still mean something.

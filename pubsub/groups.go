@@ -18,6 +18,9 @@ func (b *Broker) dispatchGroups(ctx context.Context, x *call, req kmsg.Request) 
 	case *kmsg.JoinGroupRequest, *kmsg.SyncGroupRequest, *kmsg.HeartbeatRequest, *kmsg.LeaveGroupRequest, *kmsg.OffsetCommitRequest,
 		*kmsg.OffsetFetchRequest, *kmsg.OffsetDeleteRequest, *kmsg.DescribeGroupsRequest, *kmsg.ListGroupsRequest, *kmsg.DeleteGroupsRequest:
 		c := group.Client{Principal: x.s.Principal, Host: x.conn.Remote(), ID: x.conn.ClientID(), Session: x}
+		if x.who.Pseudonym { // members of a group see each other's hosts
+			c.Host = ""
+		}
 		return kafka.Reply(b.groups.Serve(ctx, c, req)), true
 	}
 	return nil, false

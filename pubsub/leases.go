@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
@@ -20,7 +21,10 @@ import (
 type leases struct {
 	b     *Broker
 	known map[store.ID]kept
-	wg    sync.WaitGroup // goroutines that tell the groups of deleted topics
+	began uint64 // Unix seconds
+	// before: the view that is applied is of a block that was made before this process began
+	before bool
+	wg     sync.WaitGroup // goroutines that tell the groups of deleted topics
 
 	mu   sync.Mutex
 	lost map[store.ID]int32 // to claim, with the epoch of the lease to supersede
@@ -35,7 +39,7 @@ type kept struct {
 }
 
 func newLeases(b *Broker) *leases {
-	return &leases{b: b, known: make(map[store.ID]kept), lost: make(map[store.ID]int32), woke: make(chan struct{}, 1)}
+	return &leases{b: b, began: uint64(time.Now().Unix()), known: make(map[store.ID]kept), lost: make(map[store.ID]int32), woke: make(chan struct{}, 1)} //nolint:gosec // after 1970
 }
 
 // run follows the ledger until ctx ends.
@@ -60,6 +64,7 @@ func (l *leases) run(ctx context.Context) error {
 
 // apply makes the broker keep exactly the partitions that the view gives it.
 func (l *leases) apply(ctx context.Context, v *ledger.View) error {
+	l.before = v.Time < l.began
 	peers := make(map[common.Address]string)
 	for _, n := range v.Brokers() {
 		peers[n.Account] = n.PeerID
@@ -109,7 +114,7 @@ func (l *leases) apply(ctx context.Context, v *ledger.View) error {
 // told once more, and keeps its log until the topic ends: it may be the last copy.
 func (l *leases) take(id store.ID, name string, part *ledger.Partition, peers map[common.Address]string, retain store.Retention, mine bool) *replica.Lease {
 	old, known := l.known[id]
-	same := known && old.lease.Epoch == part.Epoch && names(&old.lease, part, peers)
+	same := known && old.lease.Epoch == part.Epoch && callsAll(&old.lease, part, peers)
 	if same && old.retain == retain {
 		return nil
 	}
@@ -117,10 +122,13 @@ func (l *leases) take(id store.ID, name string, part *ledger.Partition, peers ma
 		if _, err := l.b.deps.Store.Create(id, retain); err != nil {
 			l.b.deps.Log.Error("a partition is not kept: its log cannot be made; make room on the disk, or look at the store's error",
 				zap.Stringer("partition", id), zap.Error(err))
-			return nil // the next view tries again
+			if l.b.deps.Store.Partition(id) == nil {
+				return nil // the next view tries again
+			}
+			retain = old.retain // also tried again; the lease counts now
 		}
 	}
-	lease := replica.Lease{Topic: id.Topic, Partition: id.Partition, Epoch: part.Epoch, Leader: peers[part.Leader]}
+	lease := replica.Lease{Topic: id.Topic, Partition: id.Partition, Epoch: part.Epoch, Leader: peers[part.Leader], Before: l.before}
 	for _, a := range part.Replicas {
 		lease.Replicas = append(lease.Replicas, peers[a])
 	}
@@ -131,8 +139,8 @@ func (l *leases) take(id store.ID, name string, part *ledger.Partition, peers ma
 	return &lease
 }
 
-// names reports whether a lease still calls the brokers by their peer ids: one that moved to another node key has a new one.
-func names(l *replica.Lease, part *ledger.Partition, peers map[common.Address]string) bool {
+// callsAll reports whether a lease still calls the brokers by their peer ids: one that moved to another node key has a new one.
+func callsAll(l *replica.Lease, part *ledger.Partition, peers map[common.Address]string) bool {
 	if l.Leader != peers[part.Leader] || len(l.Replicas) != len(part.Replicas) {
 		return false
 	}

@@ -60,3 +60,24 @@ func TestABrokerWithANewKeyKeepsItsLeases(t *testing.T) {
 	require.Equal(t, "new peer a", take().Leader)
 	require.Nil(t, take())
 }
+
+// What a topic keeps cannot be written down on a full disk; who leads it counts all the same.
+func TestALeaseCountsOnAFullDisk(t *testing.T) {
+	cfg := store.DefaultConfig()
+	cfg.Dir = t.TempDir()
+	s, err := store.Open(cfg, nil, zap.NewNop(), nil)
+	require.NoError(t, err)
+	id := store.ID{Topic: [32]byte{1}}
+	_, err = s.Create(id, store.Retention{})
+	require.NoError(t, err)
+	require.NoError(t, s.Close()) // it refuses whatever is to be written
+	l := newLeases(&Broker{deps: Deps{Store: s, Log: zap.NewNop()}})
+	a := common.Address{1}
+	part := &ledger.Partition{Leader: a, Epoch: 3, Replicas: []common.Address{a}}
+	peers := map[common.Address]string{a: "peer a"}
+	got := l.take(id, "acme.orders", part, peers, store.Retention{Bytes: 1}, true)
+	require.NotNil(t, got)
+	require.Equal(t, int32(3), got.Epoch)
+	require.Equal(t, store.Retention{}, l.known[id].retain, "tried again")
+	require.Nil(t, l.take(store.ID{Partition: 7}, "acme.orders", part, peers, store.Retention{}, true), "it is not kept yet")
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/bornode/bornode/contracts"
 )
 
-// names turns "LFD" into accounts; L leads.
+// accountsOf turns "LFD" into accounts; L leads.
 func accountsOf(s string) (list []common.Address) {
 	for _, c := range s {
 		list = append(list, common.Address{byte(c)})

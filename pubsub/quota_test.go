@@ -96,3 +96,15 @@ func TestAWaiterHearsOfItsPartitionsOnly(t *testing.T) {
 	w.remove(x)
 	require.Empty(t, w.of)
 }
+
+// A fetch that can never have enough reads what it found again a few times a second, not at every commit.
+func TestAFetchLooksSeldom(t *testing.T) {
+	looks, waited := 0, time.Duration(0)
+	for waited < maxFetchWait {
+		waited += gatherTime(looks)
+		looks++
+	}
+	require.Less(t, looks, 150)
+	require.Equal(t, gatherRecords, gatherTime(0), "the first rest is short")
+	require.Equal(t, gatherLongest, gatherTime(1<<30))
+}

@@ -123,8 +123,14 @@ func (x *round) hear() {
 			r.silent[a] = x.now
 		}
 	}
-	for a := range r.silent {
-		if _, ok := quiet[a]; !ok {
+	for a, since := range r.silent { // one that was replaced is not taken again before it was heard
+		if _, ok := quiet[a]; ok {
+			continue
+		}
+		n := x.brokers[a]
+		if n == nil {
+			delete(r.silent, a)
+		} else if linked, silence := r.b.deps.Replicas.Reach(n.PeerID); linked && silence < x.now.Sub(since) {
 			delete(r.silent, a)
 		}
 	}

@@ -62,7 +62,12 @@ type writer struct {
 
 func startWriter(t *testing.T, n *Network, name, topic string, opts ...kgo.Opt) *writer {
 	t.Helper()
-	c := kafkaClient(t, n, append(opts, kgo.DefaultProduceTopic(topic))...)
+	return writeWith(t, kafkaClient(t, n, append(opts, kgo.DefaultProduceTopic(topic))...), name)
+}
+
+// writeWith is startWriter with a client that has its topic.
+func writeWith(t *testing.T, c *kgo.Client, name string) *writer {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	w := &writer{acked: make(chan map[string]bool, 1), stop: stop}
 	go func() {

@@ -25,9 +25,10 @@ import (
 
 // prover is a network whose topics are proved and audited.
 type prover struct {
-	t *testing.T
-	n *Network
-	p person
+	t     *testing.T
+	n     *Network
+	p     person
+	token string // file
 }
 
 // offline runs borcli topic verify in an empty folder that has the genesis file and the file alone.
@@ -73,7 +74,7 @@ func (v *prover) prove(topic string, records int) (file string, out map[string]a
 	out = v.eventually(func(out map[string]any) bool { return out["to"].(float64) >= float64(records) }, func() []string {
 		tries++
 		file = filepath.Join(v.t.TempDir(), fmt.Sprint("proof", tries))
-		return []string{"topic", "prove", topic, "0", "0", "--records", fmt.Sprint(records), "--out", file}
+		return []string{"topic", "prove", topic, "0", "0", "--records", fmt.Sprint(records), "--token-file", v.token, "--out", file}
 	})
 	return file, out
 }
@@ -85,7 +86,8 @@ func TestProofsAndAuditsAreCheckedOffline(t *testing.T) {
 		s.Set = append(s.Set, "pubsub.evidence.checkpoint=1s")
 	})
 	createTopics(t, n, 1, "demo.proved", "demo.other")
-	v := &prover{t, n, holder(t, n.Accounts[0], n.Nodes[0])}
+	v := &prover{t, n, holder(t, n.Accounts[0], n.Nodes[0]), filepath.Join(t.TempDir(), "token")}
+	require.NoError(t, os.WriteFile(v.token, []byte(tokenOf(t, n, n.Accounts[0], token.Data)), 0o600))
 	const records = 60
 	for k := range 3 {
 		var lines strings.Builder
@@ -212,7 +214,7 @@ func (v *prover) afterRetention(t *testing.T, records int) {
 		v.p.at = v.n.Nodes[tries%3] // whoever leads has given them up
 		tries++
 		file = filepath.Join(t.TempDir(), fmt.Sprint(tries))
-		return []string{"topic", "prove", "demo.proved", "0", "0", "--records", fmt.Sprint(records), "--out", file}
+		return []string{"topic", "prove", "demo.proved", "0", "0", "--records", fmt.Sprint(records), "--token-file", v.token, "--out", file}
 	})
 	good, problem, _ := v.offline(v.n.genesisFile(), file)
 	require.NotNil(t, good, problem)

@@ -330,4 +330,3 @@ func (p *properties) notOnChain(t *testing.T, a common.Address) {
 		}
 	}
 }
-

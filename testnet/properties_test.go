@@ -23,7 +23,6 @@ import (
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/genesis"
 	bps "github.com/bornode/bornode/pubsub/client"
-	"github.com/bornode/bornode/pubsub/token"
 )
 
 // propertyTenants are the tenants of TestProperties, one for each property, so that they can be shown at the same time.
@@ -67,7 +66,7 @@ func newProperties(t *testing.T) *properties {
 		overTCP(s)
 		s.Set = append(s.Set, "pubsub.evidence.checkpoint=1s", "pubsub.evidence.window=300ms")
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	t.Cleanup(cancel)
 	p := &properties{Network: n, ctx: ctx, used: len(propertyTenants) + 1}
 	var err error
@@ -79,7 +78,7 @@ func newProperties(t *testing.T) *properties {
 	for i, name := range propertyTenants {
 		x := contracts.Tenant{Name: name, Owner: n.Accounts[i+1].Address, BytesPerSecond: 1 << 30, Connections: 1000, Topics: 100, Partitions: 1000}
 		if name == "small" {
-			x.BytesPerSecond, x.Connections = 20_000, 4
+			x.BytesPerSecond, x.Connections, x.Topics = 20_000, 3, 2
 		}
 		data, err := contracts.SetTenantCall(x)
 		require.NoError(t, err)
@@ -185,7 +184,7 @@ func (p *properties) receive(t *testing.T, c *bps.Client, topic string, n int) (
 // eventually waits for something that will come.
 func (p *properties) eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
 	require.NoError(t, poll(ctx, func() (bool, error) { return ok(), nil }), what)
 }
@@ -193,7 +192,12 @@ func (p *properties) eventually(t *testing.T, what string, ok func() bool) {
 // kafka is an unmodified client that logs in as an account.
 func (p *properties) kafka(t *testing.T, a Account, scope uint8, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	return p.login(t, plain.Auth{User: a.Address.Hex(), Pass: tokenOf(t, p.Network, a, scope)}, opts...)
+	return p.login(t, p.auth(t, a, scope), opts...)
+}
+
+func (p *properties) auth(t *testing.T, a Account, scope uint8) plain.Auth {
+	t.Helper()
+	return plain.Auth{User: a.Address.Hex(), Pass: tokenOf(t, p.Network, a, scope)}
 }
 
 func (p *properties) login(t *testing.T, auth plain.Auth, opts ...kgo.Opt) *kgo.Client {
@@ -344,5 +348,3 @@ type propertyOperation struct {
 	First     int64          `json:"first"`
 	Last      int64          `json:"last"`
 }
-
-var _ = token.Data

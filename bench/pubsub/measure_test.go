@@ -35,6 +35,7 @@ func TestReportKeepsVariantsApart(t *testing.T) {
 func TestRoundsAreComparedOneByOne(t *testing.T) {
 	require.Equal(t, []float64{11, 22}, plus(plus(nil, []float64{1, 2}), []float64{10, 20}))
 	require.InDelta(t, 10, more([]float64{11, 220}, []float64{10, 200}).Median, 1e-9)
+	require.InDelta(t, 10, more([]float64{5, 11}, []float64{0, 10}).Max, 1e-9)
 	require.False(t, more(nil, []float64{1}).Measured())
 }
 

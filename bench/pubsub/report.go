@@ -122,9 +122,11 @@ func plus(a, b []float64) []float64 {
 
 // more is by how many per cent a exceeds b in each round.
 func more(a, b []float64) figures.Spread {
-	out := make([]float64, min(len(a), len(b)))
-	for i := range out {
-		out[i] = 100 * (a[i]/b[i] - 1)
+	var out []float64
+	for i := range min(len(a), len(b)) {
+		if b[i] > 0 { // what a network uses at rest may hide a small load
+			out = append(out, 100*(a[i]/b[i]-1))
+		}
 	}
 	return figures.Of(out)
 }

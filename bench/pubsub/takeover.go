@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	takeoverTime = time.Minute            // for the next acknowledgement
-	recoverTime  = 2 * time.Minute        // for the killed broker to be in sync again
+	takeoverTime = time.Minute     // for the next acknowledgement
+	recoverTime  = 2 * time.Minute // for the killed broker to be in sync again
+	steadyTime   = 5 * time.Second // for which a leader has led before it is killed
+	steadyLooks  = 10
 	sendEvery    = 5 * time.Millisecond   // the resolution
 	attemptTime  = 250 * time.Millisecond // of the client's requests, so that it notices a dead broker soon
 )
@@ -36,7 +38,7 @@ func (r *run) takeovers(ctx context.Context) error {
 	defer c.Close()
 	for i := range r.o.Takeovers {
 		r.o.Progress(fmt.Sprintf("take-over %d of %d", i+1, r.o.Takeovers))
-		leader, err := r.leader(ctx, topic)
+		leader, err := r.steadyLeader(ctx, topic)
 		if err != nil {
 			return err
 		}
@@ -80,6 +82,32 @@ func (r *run) takeover(ctx context.Context, c *kgo.Client, leader int) (time.Dur
 			took := time.Since(begun)
 			return took, errors.Join(err, c.Flush(ctx))
 		case <-tick.C:
+		}
+	}
+}
+
+// steadyLeader is the node that leads once that has not changed for a while: brokers that come back take over what they
+// led before, and who is killed must be the leader.
+func (r *run) steadyLeader(ctx context.Context, topic string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, recoverTime)
+	defer cancel()
+	pause := time.NewTicker(steadyTime / steadyLooks)
+	defer pause.Stop()
+	for last, same := -1, 0; ; {
+		node, err := r.leader(ctx, topic)
+		if err != nil {
+			return node, err
+		}
+		if same++; node != last {
+			last, same = node, 0
+		}
+		if same >= steadyLooks {
+			return node, nil
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return node, fmt.Errorf("%s has no steady leader: %w", topic, ctx.Err())
 		}
 	}
 }

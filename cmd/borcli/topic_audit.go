@@ -48,7 +48,7 @@ func topicProofCommands() []*cobra.Command {
 				f.Uint64Var(&p.Records, "records", 1, "how many records; whole batches are proved")
 				f.StringVar(&p.Out, "out", "", "file to write")
 				f.BoolVar(&p.DigestsOnly, "digests-only", false, "leave the batches out: their digests are proved")
-				f.StringVar(&p.Token, "token", "", "token of an account that may read the topic (borcli topic token): the batches are given for it")
+				f.StringVar(&p.Token, "token-file", "", "file with a token of an account that may read the topic (borcli topic token): the batches are given for it")
 				f.StringVar(&p.Checkpoint, "checkpoint", "", "height:hash of a block that whoever checks it knows: makes the file short")
 			}), example("borcli topic prove acme.orders 0 1200 --out orders.proof")),
 		command("verify FILE", "Check a file made by topic prove, topic audit or topic report, offline", func(_ context.Context, a *app, args []string) error {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/proof"
+	"github.com/bornode/bornode/pubsub/token"
 )
 
 type proveJob struct {
@@ -21,7 +23,7 @@ type proveJob struct {
 	Out         string
 	DigestsOnly bool
 	Checkpoint  string
-	Token       string
+	Token       string // file
 }
 
 // provenFile is what topic prove wrote.
@@ -75,7 +77,11 @@ func (a *app) proveTopic(ctx context.Context, args []string, j proveJob) error {
 	if j.DigestsOnly {
 		batches = false
 	} else if j.Token != "" {
-		batches, shown = true, j.Token
+		b, err := readFile(j.Token, token.MaxText+2)
+		if err != nil {
+			return fail(exitUsage, "--token-file: %w", err)
+		}
+		batches, shown = true, strings.TrimSpace(string(b))
 	}
 	if err := a.ask(ctx, &got, "bps_proof", id.Hex(), hexutil.Uint64(partition), hexutil.Uint64(offset), hexutil.Uint64(j.Records), batches, trusted, shown); err != nil {
 		return err
@@ -90,7 +96,7 @@ func (a *app) proveTopic(ctx context.Context, args []string, j proveJob) error {
 		switch {
 		case f.Batches || j.DigestsOnly:
 		case j.Token == "":
-			fmt.Fprintln(w, "the batches are not in it, only their digests: they are given for a token of who may read the topic (--token), or on the node's Unix socket, as long as the broker keeps them")
+			fmt.Fprintln(w, "the batches are not in it, only their digests: they are given for a token of who may read the topic (--token-file), or on the node's Unix socket, as long as the broker keeps them")
 		default:
 			fmt.Fprintln(w, "the batches are not in it: the broker keeps them no more; their digests are proved")
 		}

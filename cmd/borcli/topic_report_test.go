@@ -57,7 +57,9 @@ func TestReportNamesTheBroker(t *testing.T) {
 		raw, err := os.ReadFile(out)
 		require.NoError(t, err)
 		s := newNode(t)
-		s.on("bps_reports", func([]json.RawMessage) (any, error) { return []any{map[string]any{"report": hexutil.Bytes(raw)}, map[string]any{"report": hexutil.Bytes(raw)}}, nil })
+		s.on("bps_reports", func([]json.RawMessage) (any, error) {
+			return []any{map[string]any{"report": hexutil.Bytes(raw)}, map[string]any{"report": hexutil.Bytes(raw)}}, nil
+		})
 		report("--out", out+"-asked", "--node", s.url).succeeds(t)
 		require.FileExists(t, out+"-asked.2")
 		raw[len(raw)-40] ^= 1

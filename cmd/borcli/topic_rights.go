@@ -162,7 +162,7 @@ func (h *rightsHistory) event(ctx context.Context, l *types.Log) error {
 	right := func(x contracts.Acl, revoked bool) {
 		c := proof.RightChange{Right: rightOf(x), Revoked: revoked, Height: l.BlockNumber}
 		h.rights = append(h.rights, c)
-		h.changes = append(h.changes, proof.LawChange{Time: ms, Right: &c})
+		h.changes = append(h.changes, proof.LawChange{Height: l.BlockNumber, Time: ms, Right: &c})
 	}
 	switch x := e.(type) {
 	case *contracts.Granted:
@@ -170,13 +170,13 @@ func (h *rightsHistory) event(ctx context.Context, l *types.Log) error {
 	case *contracts.Revoked:
 		right(x.Entry, true)
 	case *contracts.TenantSet:
-		h.changes = append(h.changes, proof.LawChange{Time: ms, TenantOwner: &x.Owner})
+		h.changes = append(h.changes, proof.LawChange{Height: l.BlockNumber, Time: ms, TenantOwner: &x.Owner})
 	case *contracts.TopicCreated:
-		h.changes = append(h.changes, proof.LawChange{Time: ms, TopicOwner: &x.Owner})
+		h.changes = append(h.changes, proof.LawChange{Height: l.BlockNumber, Time: ms, TopicOwner: &x.Owner})
 	case *contracts.TopicChanged:
-		h.changes = append(h.changes, proof.LawChange{Time: ms, TopicOwner: &x.Owner})
+		h.changes = append(h.changes, proof.LawChange{Height: l.BlockNumber, Time: ms, TopicOwner: &x.Owner})
 	case *contracts.StandingChanged:
-		h.changes = append(h.changes, proof.LawChange{Time: ms, Standing: &proof.Standing{Account: x.Account, Reputation: x.Reputation}})
+		h.changes = append(h.changes, proof.LawChange{Height: l.BlockNumber, Time: ms, Standing: &proof.Standing{Account: x.Account, Reputation: x.Reputation}})
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ const (
 	// maxAskHeads is how many heads one question asks for, maxAskLeaves how many leaves.
 	maxAskHeads  = 4096
 	maxAskLeaves = 8192
+	// maxSearched is how many leaves before the newest checkpoint that agreed are searched for a difference.
+	maxSearched = 1 << 22
 	// maxWatched is how many checkpoints wait to be compared.
 	maxWatched = 1 << 14
 	// keepHeads is of how many of a topic's newest checkpoints the heads are kept.

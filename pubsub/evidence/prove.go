@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/common"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/proof"
@@ -86,6 +87,8 @@ func (e *Evidence) batches(id ID, leaves []proof.Leaf) (out []byte) {
 		return nil
 	})
 	if err != nil || n != len(leaves) {
+		e.log.Info("a proof goes out without its batches, which this broker does not keep", zap.Binary("topic", id.Topic[:8]), zap.Int32("partition", id.Partition),
+			zap.Int64("from", leaves[0].Base), zap.Int("batches", len(leaves)), zap.Int("kept", n), zap.Error(err))
 		return nil
 	}
 	return out

@@ -274,25 +274,39 @@ func (e *Evidence) compareHead(ctx context.Context, h *proof.Head, c *proof.Chec
 		return true, nil
 	}
 	offset := e.firstDifference(ctx, id, h, c.Seq)
+	where := fmt.Sprintf("from offset %d on", offset)
+	if offset < 0 {
+		where = "at an offset that its leader does not show"
+	}
 	e.alarm(Alarm{Topic: id.Topic, Partition: id.Partition, Offset: offset, Seq: c.Seq,
-		Text: fmt.Sprintf("the checkpoint of broker %s and the log here differ from offset %d on (%v)", c.Broker, offset, fork)})
+		Text: fmt.Sprintf("the checkpoint of broker %s and the log here differ %s (%v)", c.Broker, where, fork)})
 	return false, nil
 }
 
-// firstDifference is the offset of the first leaf that the leader shows and that is another here; -1: it shows none.
+// firstDifference is the offset of the first leaf that the leader shows and that is another here; -1: it shows none. It is
+// looked for behind the newest checkpoint that agreed, then before it: a leader may change what was bound long ago.
 func (e *Evidence) firstDifference(ctx context.Context, id ID, h *proof.Head, seq uint64) int64 {
-	from := int64(0)
+	bound := int64(0)
 	if last, root, err := e.agreed(id.Topic); err == nil && last < seq {
 		if r, err := e.heads(id.Topic, last, root); err == nil && int(id.Partition) < len(r.Heads) {
-			from = r.Heads[id.Partition].Leaves
+			bound = r.Heads[id.Partition].Leaves
 		}
 	}
+	offset := e.differs(ctx, id, bound, h.Leaves)
+	if offset < 0 {
+		offset = e.differs(ctx, id, max(0, bound-maxSearched), bound)
+	}
+	return offset
+}
+
+// differs compares the leaves [from, to) with those that the partition's leader shows.
+func (e *Evidence) differs(ctx context.Context, id ID, from, to int64) int64 {
 	t, _ := e.deps.Ledger.Topic(id.Topic)
 	if int(id.Partition) >= len(t.Partitions) {
 		return -1
 	}
-	for from < h.Leaves && ctx.Err() == nil {
-		theirs, err := e.askLeaves(ctx, t.Partitions[id.Partition].Leader, id, from, maxAskLeaves)
+	for from < to && ctx.Err() == nil {
+		theirs, err := e.askLeaves(ctx, t.Partitions[id.Partition].Leader, id, from, int(min(to-from, maxAskLeaves)))
 		if err != nil || len(theirs) == 0 {
 			return -1
 		}

@@ -91,8 +91,12 @@ func (s *session) fetched(h head, dst, frame []byte, want map[string]asked, hold
 			if !ok {
 				return nil, fmt.Errorf("the broker served partition %d of topic %q, which was not asked for", p.Partition, rt.Topic)
 			}
-			if p.ErrorCode == 0 && len(p.RecordBatches) > 0 {
+			switch {
+			case len(p.RecordBatches) == 0:
+			case p.ErrorCode == 0:
 				all = append(all, s.check(a, rt.Topic, p, offset))
+			default: // some client may take records beside an error for good
+				p.RecordBatches, changed = []byte{}, true
 			}
 		}
 	}

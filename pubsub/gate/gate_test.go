@@ -110,6 +110,12 @@ var lies = map[string]struct {
 		b[1] = batch.WithRecords(b[1], []byte("forged"), 0)
 		return b
 	}, "", Unsealed, 1},
+	"a control batch": {func(b [][]byte) [][]byte {
+		h, _, _ := batch.Parse(b[1])
+		h.Attributes |= batch.Control
+		b[1] = batch.Encode(h, []byte("hides a record"))
+		return b
+	}, "", Unsealed, 1},
 	"no batch at all": {func(b [][]byte) [][]byte { return [][]byte{bytes.Repeat([]byte{0xff}, 100)} }, Flipped, Flipped, 0},
 }
 
@@ -401,4 +407,43 @@ func TestReceiptsAreAskedFor(t *testing.T) {
 			require.Equal(t, sent.TimeoutMillis, got.TimeoutMillis)
 		})
 	}
+}
+
+// Only what the engine judges, or what holds no records and no addresses, passes.
+func TestOtherRequestsDoNotPass(t *testing.T) {
+	r := newRig(t, off)
+	resp := kmsg.NewPtrApiVersionsResponse()
+	resp.Version = 3
+	for _, key := range []int16{kmsg.Fetch.Int16(), kmsg.ShareFetch.Int16()} {
+		k := kmsg.NewApiVersionsResponseApiKey()
+		k.ApiKey, k.MaxVersion = key, 1
+		resp.ApiKeys = append(resp.ApiKeys, k)
+	}
+	h := head{key: kmsg.ApiVersions.Int16(), version: 3}
+	out, err := apiVersions(h, nil, appendResponse(nil, h, resp))
+	require.NoError(t, err)
+	got := kmsg.NewPtrApiVersionsResponse()
+	require.NoError(t, parseResponse(out, h, got))
+	require.Len(t, got.ApiKeys, 1)
+	frame := kmsg.NewRequestFormatter().AppendRequest(nil, kmsg.NewPtrShareFetchRequest(), 1)
+	_, _, err = r.engine.session(nil, nil, time.Time{}, nil).request(frame)
+	require.ErrorContains(t, err, "not passed on")
+}
+
+// Records beside an error are nobody's.
+func TestRecordsBesideAnErrorAreDropped(t *testing.T) {
+	r := newRig(t, off)
+	r.topic("acme.t", false)
+	h := head{key: kmsg.Fetch.Int16(), version: fetchVersion}
+	resp := kmsg.NewPtrFetchResponse()
+	p := kmsg.NewFetchResponseTopicPartition()
+	p.ErrorCode, p.RecordBatches = kerr.UnknownServerError.Code, []byte("forged")
+	resp.Topics = []kmsg.FetchResponseTopic{{Topic: "acme.t", Partitions: []kmsg.FetchResponseTopicPartition{p}}}
+	out, err := r.engine.session(nil, nil, time.Time{}, nil).fetched(h, nil, appendResponse(nil, h, resp),
+		map[string]asked{"acme.t": {offsets: map[int32]int64{0: 0}}}, 0)
+	require.NoError(t, err)
+	got := kmsg.NewPtrFetchResponse()
+	require.NoError(t, parseResponse(out, h, got))
+	require.Equal(t, kerr.UnknownServerError.Code, got.Topics[0].Partitions[0].ErrorCode)
+	require.Empty(t, got.Topics[0].Partitions[0].RecordBatches)
 }

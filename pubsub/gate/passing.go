@@ -6,6 +6,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/bornode/bornode/pubsub/kafka"
 )
 
 // ceilings are the versions up to which clients may use what the engine looks into.
@@ -16,6 +18,16 @@ var ceilings = map[int16]int16{
 	int16(kmsg.FindCoordinator): kmsg.NewPtrFindCoordinatorRequest().MaxVersion(),
 	int16(kmsg.DescribeCluster): kmsg.NewPtrDescribeClusterRequest().MaxVersion(),
 }
+
+// passing are the requests that go through: those that brokers of ours answer. Others could carry records, or addresses of
+// brokers, past the engine (ShareFetch).
+var passing = func() map[int16]bool {
+	m := map[int16]bool{int16(kmsg.ApiVersions): true, int16(kmsg.SASLHandshake): true, int16(kmsg.SASLAuthenticate): true}
+	for key := range kafka.DefaultVersions() {
+		m[key] = true
+	}
+	return m
+}()
 
 // apiVersions lowers what a broker offers to what the engine can look into.
 func apiVersions(h head, dst, frame []byte) ([]byte, error) {
@@ -31,7 +43,7 @@ func apiVersions(h head, dst, frame []byte) ([]byte, error) {
 		if top, ok := ceilings[k.ApiKey]; ok {
 			k.MaxVersion = min(k.MaxVersion, top)
 		}
-		if k.MaxVersion >= k.MinVersion {
+		if passing[k.ApiKey] && k.MaxVersion >= k.MinVersion {
 			kept = append(kept, k)
 		}
 	}

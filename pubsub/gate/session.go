@@ -230,6 +230,9 @@ func (s *session) request(frame []byte) (*exchange, []byte, error) {
 		return nil, nil, err
 	}
 	s.e.m.requests.WithLabelValues(kindOf(h.key)).Inc()
+	if !passing[h.key] {
+		return nil, nil, fmt.Errorf("a client sent a %s request, which is not passed on", kmsg.NameForKey(h.key))
+	}
 	switch kmsg.Key(h.key) {
 	case kmsg.Produce:
 		return s.produce(h, frame)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
@@ -37,16 +38,21 @@ type Deps struct {
 	// Check tells whether the client may do that to the group or topic (numbers of package acl); nil: it may. The error
 	// is given to the client as it is.
 	Check func(c Client, operation, resource uint8, name string) *kerr.Error
+	// Sees tells whether a group or topic is listed for a client that did not name it; nil: what Check says of describing
+	// it. It is no refusal if it is not.
+	Sees func(c Client, resource uint8, name string) bool
 	// Exists tells whether there is a topic of that name; nil: there is. A topic may be deleted while nobody leads a
 	// partition, so it is asked for every topic that the log has offsets of.
-	Exists func(topic string) bool
-	Logger *zap.Logger
+	Exists   func(topic string) bool
+	Logger   *zap.Logger
+	Registry prometheus.Registerer // nil: no metrics
 }
 
 // Coordinator serves the groups of the partitions this broker leads. Its methods may be called from any goroutine.
 type Coordinator struct {
 	cfg  Config
 	deps Deps
+	m    *metrics
 	ctx  context.Context
 	stop context.CancelFunc
 	wg   sync.WaitGroup
@@ -59,7 +65,11 @@ type Coordinator struct {
 // New makes a coordinator that leads nothing yet. Close ends it.
 func New(cfg Config, deps Deps) *Coordinator {
 	ctx, stop := context.WithCancel(context.Background())
-	return &Coordinator{cfg: cfg, deps: deps, ctx: ctx, stop: stop}
+	c := &Coordinator{cfg: cfg, deps: deps, m: newMetrics(deps.Registry), ctx: ctx, stop: stop}
+	if deps.Registry != nil {
+		deps.Registry.MustRegister(newGauges(c))
+	}
+	return c
 }
 
 // Lead takes the partition's groups over, in the background. Until its log is read its requests are answered
@@ -173,7 +183,8 @@ type shard struct {
 	tokens uint64
 	queue  []Append
 	trim   int64
-	busy   bool // an append or a trim is under way
+	busy   bool  // an append or a trim is under way
+	told   Tally // to the metrics
 }
 
 // call is one thing asked of a shard.
@@ -184,6 +195,7 @@ type call struct {
 	reply   chan kmsg.Response // one place
 	changes int
 	changed chan []Change // one place
+	counted chan Counts   // one place
 }
 
 // put hands the call in; false: the shard ended, is not ready or ctx ended.
@@ -236,6 +248,7 @@ func (s *shard) run() {
 			s.step(nil)
 		}
 		s.write()
+		s.c.m.told(s.m.Tally(), &s.told)
 		if next := s.m.Next(); !next.IsZero() {
 			timer.Reset(max(time.Until(next), time.Millisecond))
 		}
@@ -244,6 +257,7 @@ func (s *shard) run() {
 
 // load reads the log, again and again until it works. false: the partition is given up.
 func (s *shard) load() bool {
+	began := time.Now()
 	for {
 		m := NewMachine(s.c.cfg, func() string { return rand.Text() })
 		records, unknown := 0, 0
@@ -263,7 +277,9 @@ func (s *shard) load() bool {
 		}
 		if err == nil {
 			m.Loaded(time.Now())
-			s.m = m
+			s.m, s.told = m, m.Tally()
+			s.c.m.takenOver.Inc()
+			s.c.m.load.Observe(time.Since(began).Seconds())
 			s.c.deps.Logger.Info("consumer groups taken over", zap.Int32("partition", s.partition), zap.Int32("epoch", s.epoch),
 				zap.Int("records", records), zap.Int("unreadable", unknown), zap.Int("groups", len(m.groups)))
 			return true
@@ -281,6 +297,8 @@ func (s *shard) take(k call) {
 	switch {
 	case k.changed != nil:
 		k.changed <- s.m.Changes(k.changes)
+	case k.counted != nil:
+		k.counted <- s.m.Counts()
 	case k.req != nil:
 		s.tokens++
 		s.open[s.tokens] = k
@@ -355,6 +373,7 @@ func (s *shard) append(records []Record) (int64, *kerr.Error) {
 	if err == nil {
 		return base, nil
 	}
+	s.c.m.appendErrors.Inc()
 	s.c.deps.Logger.Warn("records of consumer groups were not acknowledged", zap.Int32("partition", s.partition), zap.Int("records", len(records)), zap.Error(err))
 	return 0, clientError(err)
 }

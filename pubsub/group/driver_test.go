@@ -418,3 +418,45 @@ func TestRefusals(t *testing.T) {
 		c.TopicGone(context.Background(), "acme.a")
 	})
 }
+
+// Refusals cost a client its standing: what it did not name, such as the groups and topics of others, is left out in silence.
+func TestListingRefusesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var refused []string
+		hidden := map[string]bool{"acme.mine": true, "acme.secret": true}
+		c := New(DefaultConfig(), Deps{Log: &memLog{}, Logger: zap.NewNop(),
+			Check: func(_ Client, _, _ uint8, name string) *kerr.Error {
+				if hidden[name] {
+					refused = append(refused, name)
+					return kerr.TopicAuthorizationFailed
+				}
+				return nil
+			},
+			Sees: func(_ Client, _ uint8, name string) bool { return !hidden[name] }})
+		defer c.Close()
+		g := &rig{c: c, done: map[int32]int64{}}
+		c.Lead(Partition("acme.g"), 1)
+		synctest.Wait()
+		hidden["acme.secret"] = false
+		commit := kmsg.NewPtrOffsetCommitRequest()
+		commit.Version, commit.Group = 8, "acme.g"
+		for _, name := range []string{"acme.secret", "acme.a"} {
+			topic := kmsg.NewOffsetCommitRequestTopic()
+			topic.Topic, topic.Partitions = name, []kmsg.OffsetCommitRequestTopicPartition{{Partition: 1, Offset: 5, LeaderEpoch: -1}}
+			commit.Topics = append(commit.Topics, topic)
+		}
+		g.serve(context.Background(), "x", commit)
+		hidden["acme.secret"], hidden["acme.g"] = true, true
+		list := kmsg.NewPtrListGroupsRequest()
+		list.Version = 5
+		require.Empty(t, g.serve(context.Background(), "x", list).(*kmsg.ListGroupsResponse).Groups)
+		hidden["acme.g"] = false
+		fetch := kmsg.NewPtrOffsetFetchRequest()
+		fetch.Version, fetch.Group, fetch.Topics = 7, "acme.g", nil
+		require.Len(t, g.serve(context.Background(), "x", fetch).(*kmsg.OffsetFetchResponse).Topics, 1)
+		require.Empty(t, refused)
+		hidden["acme.g"] = true
+		require.Equal(t, kerr.TopicAuthorizationFailed.Code, g.serve(context.Background(), "x", commit).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
+		require.Equal(t, []string{"acme.g"}, refused, "one request is refused once")
+	})
+}

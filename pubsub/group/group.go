@@ -48,6 +48,8 @@ type group struct {
 	offsets   map[string]map[int32]committed
 	commits   int // on their way to the log
 	expireTry time.Time
+	buried    []place // offsets of deleted topics that the log may still have
+	buryBy    time.Time
 }
 
 type member struct {
@@ -271,6 +273,7 @@ func (g *group) complete() {
 		return
 	}
 	g.generation++
+	g.m.tally.Rebalances++
 	g.initial = false
 	if len(g.members) == 0 {
 		g.state, g.protocol, g.leader, g.emptySince = stateEmpty, "", "", g.m.now
@@ -321,6 +324,7 @@ func (g *group) expire() {
 	for _, mem := range g.ordered() {
 		if due(mem.lapses()) {
 			g.drop(mem, kerr.UnknownMemberID)
+			g.m.tally.Lapsed++
 			gone = true
 		}
 	}
@@ -347,6 +351,9 @@ func (g *group) expire() {
 	case g.state == stateEmpty:
 		g.expireOffsets()
 	}
+	if g.state != stateDead && len(g.buried) > 0 && due(g.buryBy) {
+		g.buryAgain()
+	}
 }
 
 // next is when expire is due; the zero time: never.
@@ -361,6 +368,9 @@ func (g *group) next() (t time.Time) {
 	}
 	for _, x := range g.pending {
 		sooner(x)
+	}
+	if len(g.buried) > 0 {
+		sooner(g.buryBy)
 	}
 	switch g.state {
 	case statePreparing:

@@ -84,6 +84,7 @@ type Machine struct {
 	waiting    int // tokens without an Answer
 
 	changed map[place]struct{}
+	tally   Tally
 	copying
 	replaying bool
 	graves    map[place]int64 // offsets of what was deleted, while replaying

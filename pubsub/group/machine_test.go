@@ -349,6 +349,38 @@ func TestOffsetsOfDeletedTopicsGo(t *testing.T) {
 	require.Equal(t, []Change{{testGroup, "acme.b", 0, 6}}, b.m.Changes(10), "after a take-over what is recent is told again")
 }
 
+// The log does not take the end of a topic's offsets: they are gone all the same, and another topic of the name keeps its
+// own.
+func TestOffsetsOfDeletedTopicsStayGone(t *testing.T) {
+	b := newBench(t, nil)
+	fail := func() {
+		require.Len(t, b.appends, 1)
+		a := b.appends[0]
+		b.appends = nil
+		b.step(Appended{a.ID, 0, kerr.RequestTimedOut})
+	}
+	for p := range int32(2) {
+		b.commit("", -1, "acme.a", p, 5, "")
+	}
+	b.flush()
+	b.step(TopicGone{"acme.a"})
+	fail()
+	for p := range int32(2) {
+		require.Equal(t, int64(-1), b.offset("acme.a", p))
+	}
+	b.commit("", -1, "acme.a", 0, 2, "") // of another topic
+	b.flush()
+	b.now = b.now.Add(retryExpire)
+	b.step(nil)
+	fail()
+	b.pass(2 * retryExpire)
+	b.flush()
+	require.Empty(t, b.m.groups[testGroup].buried)
+	b.takeOver()
+	require.Equal(t, int64(2), b.offset("acme.a", 0))
+	require.Equal(t, int64(-1), b.offset("acme.a", 1))
+}
+
 func TestLogStaysShort(t *testing.T) {
 	b := newBench(t, nil)
 	for i := range int64(1000) {

@@ -124,6 +124,7 @@ func (g *group) commit(token uint64, req *kmsg.OffsetCommitRequest) {
 			values[i].at = base + int64(i)
 			g.setOffset(p, values[i])
 		}
+		g.m.tally.Offsets += uint64(len(places))
 		g.m.answer(token, resp)
 	})
 }
@@ -292,7 +293,7 @@ func (g *group) erase(places []place, whole bool, then func(err *kerr.Error)) {
 
 // idle tells whether nothing but a group's name is left.
 func (g *group) idle() bool {
-	return g.state == stateEmpty && len(g.pending) == 0 && len(g.offsets) == 0 && g.commits == 0 && len(g.members) == 0
+	return g.state == stateEmpty && len(g.pending) == 0 && len(g.offsets) == 0 && len(g.buried) == 0 && g.commits == 0 && len(g.members) == 0
 }
 
 // expireOffsets takes away what an empty group has kept for too long, and in the end the group.
@@ -316,7 +317,7 @@ func (g *group) expireOffsets() {
 	for _, ps := range g.offsets {
 		left += len(ps)
 	}
-	whole := left == len(old) && len(g.pending) == 0
+	whole := left == len(old) && len(g.pending) == 0 && len(g.buried) == 0
 	if whole && len(old) == 0 && g.storedAt < 0 { // the log knows nothing of it
 		g.m.forget(g)
 		return
@@ -367,7 +368,41 @@ func (m *Machine) topicGone(topic string) {
 			gone = append(gone, place{name, topic, p})
 		}
 		if len(gone) > 0 {
-			g.erase(gone, false, func(*kerr.Error) {})
+			g.bury(gone)
 		}
+	}
+}
+
+// bury erases offsets of a deleted topic. They are not read again even if the log does not take that now: another topic
+// of the name must not begin where readers of this one were.
+func (g *group) bury(gone []place) {
+	g.erase(gone, false, func(err *kerr.Error) {
+		if err == nil || g.state == stateDead {
+			return
+		}
+		for _, p := range gone {
+			g.dropOffset(p.topic, p.partition)
+		}
+		g.buried = append(g.buried, gone...)
+		g.buryBy = g.m.now.Add(retryExpire)
+		g.wakeAt(g.buryBy)
+	})
+}
+
+// buryAgain tries that again, but for what was committed anew since: that is behind it in the log. While commits are on
+// their way it waits, lest it erase these.
+func (g *group) buryAgain() {
+	g.buryBy = g.m.now.Add(retryExpire)
+	if g.commits > 0 || g.m.full() {
+		return
+	}
+	var gone []place
+	for _, p := range g.buried {
+		if _, anew := g.offsets[p.topic][p.partition]; !anew {
+			gone = append(gone, p)
+		}
+	}
+	if g.buried = nil; len(gone) > 0 {
+		g.bury(gone)
 	}
 }

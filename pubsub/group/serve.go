@@ -49,6 +49,14 @@ func (c *Coordinator) check(client Client, operation, resource uint8, name strin
 	return c.deps.Check(client, operation, resource, name)
 }
 
+// sees tells whether something is listed for a client. It did not ask for that by name: nothing is refused to it.
+func (c *Coordinator) sees(client Client, resource uint8, name string) bool {
+	if c.deps.Sees == nil {
+		return c.check(client, acl.Describe, resource, name) == nil
+	}
+	return c.deps.Sees(client, resource, name)
+}
+
 // one sends a request on one group to its shard, if the client may.
 func (c *Coordinator) one(ctx context.Context, client Client, operation uint8, group string, req kmsg.Request) Reply {
 	if err := c.check(client, operation, acl.Group, group); err != nil {
@@ -97,18 +105,17 @@ func (c *Coordinator) commit(ctx context.Context, client Client, req *kmsg.Offse
 	var refused []kmsg.OffsetCommitResponseTopic
 	ok := *req
 	ok.Topics = nil
-	if c.check(client, acl.Read, acl.Group, req.Group) == nil {
-		for i := range req.Topics {
-			if err := c.check(client, acl.Read, acl.Topic, req.Topics[i].Topic); err != nil {
-				refused = append(refused, refuseTopic(&req.Topics[i], err.Code))
-				continue
-			}
-			ok.Topics = append(ok.Topics, req.Topics[i])
-		}
-	} else {
-		ok.Topics = req.Topics
+	if err := c.check(client, acl.Read, acl.Group, req.Group); err != nil {
+		return done(Refuse(req, err))
 	}
-	inner := c.one(ctx, client, acl.Read, req.Group, &ok)
+	for i := range req.Topics {
+		if err := c.check(client, acl.Read, acl.Topic, req.Topics[i].Topic); err != nil {
+			refused = append(refused, refuseTopic(&req.Topics[i], err.Code))
+			continue
+		}
+		ok.Topics = append(ok.Topics, req.Topics[i])
+	}
+	inner := c.send(ctx, client, req.Group, &ok)
 	return func(ctx context.Context) kmsg.Response {
 		resp, _ := inner(ctx).(*kmsg.OffsetCommitResponse)
 		if resp == nil {
@@ -129,7 +136,13 @@ func (c *Coordinator) fetch(ctx context.Context, client Client, req *kmsg.Offset
 		groups = []kmsg.OffsetFetchRequestGroup{g}
 	}
 	refusals := map[string]*kerr.Error{}
-	topic := func(name string) *kerr.Error {
+	topic := func(name string, listed bool) *kerr.Error {
+		if listed {
+			if c.sees(client, acl.Topic, name) {
+				return nil
+			}
+			return kerr.TopicAuthorizationFailed
+		}
 		err, known := refusals[name]
 		if !known {
 			err = c.check(client, acl.Describe, acl.Topic, name)
@@ -166,10 +179,10 @@ func (c *Coordinator) fetch(ctx context.Context, client Client, req *kmsg.Offset
 	}
 }
 
-func hide(topics []kmsg.OffsetFetchResponseGroupTopic, all bool, check func(string) *kerr.Error) []kmsg.OffsetFetchResponseGroupTopic {
+func hide(topics []kmsg.OffsetFetchResponseGroupTopic, all bool, check func(string, bool) *kerr.Error) []kmsg.OffsetFetchResponseGroupTopic {
 	var out []kmsg.OffsetFetchResponseGroupTopic
 	for _, t := range topics {
-		err := check(t.Topic)
+		err := check(t.Topic, all)
 		if err != nil && all {
 			continue
 		}
@@ -185,10 +198,10 @@ func hide(topics []kmsg.OffsetFetchResponseGroupTopic, all bool, check func(stri
 	return out
 }
 
-func hideOlder(topics []kmsg.OffsetFetchResponseTopic, all bool, check func(string) *kerr.Error) []kmsg.OffsetFetchResponseTopic {
+func hideOlder(topics []kmsg.OffsetFetchResponseTopic, all bool, check func(string, bool) *kerr.Error) []kmsg.OffsetFetchResponseTopic {
 	var out []kmsg.OffsetFetchResponseTopic
 	for _, t := range topics {
-		err := check(t.Topic)
+		err := check(t.Topic, all)
 		if err != nil && all {
 			continue
 		}
@@ -292,7 +305,7 @@ func (c *Coordinator) list(ctx context.Context, client Client, req *kmsg.ListGro
 				out.ErrorCode = resp.ErrorCode
 			}
 			for _, g := range resp.Groups {
-				if c.check(client, acl.Describe, acl.Group, g.Group) == nil {
+				if c.sees(client, acl.Group, g.Group) {
 					out.Groups = append(out.Groups, g)
 				}
 			}

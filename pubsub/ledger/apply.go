@@ -46,7 +46,7 @@ func (v *View) apply(h *types.Header, logs []*types.Log) (*View, error) {
 		}
 	}
 	n.setRules()
-	c.Height, c.Hash = h.Number.Uint64(), h.Hash()
+	c.Height, c.Time, c.Hash = h.Number.Uint64(), h.Time, h.Hash()
 	c.tenants, c.topics, c.names = n.tenants.t, n.topics.t, n.names.t
 	return &c, nil
 }

@@ -30,7 +30,7 @@ func load(ctx context.Context, s Source, h *types.Header, f *facts) (*View, erro
 		return s.Call(ctx, h, contracts.TopicsAddress, data)
 	}
 	v := newView(f)
-	v.Height, v.Hash = h.Number.Uint64(), h.Hash()
+	v.Height, v.Time, v.Hash = h.Number.Uint64(), h.Time, h.Hash()
 	ret, err := call(contracts.BrokersCall())
 	if err != nil {
 		return nil, err

@@ -61,6 +61,7 @@ type Broker struct {
 // View is the contract's state at one final block.
 type View struct {
 	Height uint64
+	Time   uint64 // of the block, Unix seconds
 	Hash   common.Hash
 
 	tenants *table[common.Hash, *tenant] // by contracts.TenantID

@@ -22,7 +22,8 @@ const (
 
 // LawChange is one thing that a block changed about who may do what with a topic. One of the pointers is set.
 type LawChange struct {
-	Time        int64 // ms, of the block
+	Height      uint64
+	Time        int64 // ms, of the block: several have the same where slots are short
 	Right       *RightChange
 	TenantOwner *common.Address // the new one
 	TopicOwner  *common.Address
@@ -42,8 +43,9 @@ type Law struct {
 	bad   map[common.Address][]spell // in order of time
 }
 
-// era is a time without a change of rights or owners.
+// era is a time without a change of rights or owners: from a block on.
 type era struct {
+	height                  uint64
 	from                    int64 // ms
 	rules                   *acl.Set
 	tenantOwner, topicOwner common.Address
@@ -65,7 +67,7 @@ func NewLaw(topic string, changes []LawChange) *Law {
 			continue
 		}
 		e := l.eras[len(l.eras)-1]
-		e.from = c.Time
+		e.height, e.from = c.Height, c.Time
 		switch {
 		case c.Right != nil:
 			entry := []acl.Entry{acl.Entry(c.Right.Right)}
@@ -79,7 +81,7 @@ func NewLaw(topic string, changes []LawChange) *Law {
 		case c.TopicOwner != nil:
 			e.topicOwner = *c.TopicOwner
 		}
-		if last := len(l.eras) - 1; l.eras[last].from == c.Time {
+		if last := len(l.eras) - 1; last > 0 && l.eras[last].height == c.Height {
 			l.eras[last] = e // nobody saw what was between two changes of one block
 		} else {
 			l.eras = append(l.eras, e)

@@ -28,6 +28,13 @@ func TestLawJudgesByTheRulesOfTheTime(t *testing.T) {
 		{Time: 400_000, Standing: &Standing{second, 15}},
 		{Time: 500_000, Standing: &Standing{second, 100}},
 	}
+	short := rule("User:0xcc00000000000000000000000000000000000000", "*", acl.Read, acl.Allow)
+	changes = append(changes, LawChange{Time: 600_000, Right: &RightChange{Right: short}}, LawChange{Time: 600_000, Right: &RightChange{Right: short, Revoked: true}},
+		LawChange{Time: 700_000, Right: &RightChange{Right: short}}, LawChange{Time: 700_000, Right: &RightChange{Right: short, Revoked: true}})
+	for i := range changes {
+		changes[i].Height = uint64(i + 1)
+	}
+	changes[len(changes)-1].Height-- // the last two are in one block, those before in two of one second
 	l := NewLaw("acme.orders", changes)
 	const lag = 10 * time.Second
 	op := func(who common.Address, kind Kind, at int64) *Operation {
@@ -63,6 +70,8 @@ func TestLawJudgesByTheRulesOfTheTime(t *testing.T) {
 		"from its host":                        {Lawful, from(op(other, KindWrite, 350_000), "10.0.0.1")},
 		"from another":                         {Unlawful, from(op(other, KindWrite, 350_000), "10.0.0.2")},
 		"from several":                         {NotJudged, op(other, KindWrite, 350_000)},
+		"by a rule of less than a second":      {Lawful, op(common.Address{0xcc}, KindRead, 600_500)},
+		"by a rule that nobody saw":            {Unlawful, from(op(common.Address{0xcc}, KindRead, 700_500), "10.0.0.9")},
 		"a pseudonym":                          {NotJudged, pseudonym(op(reader, KindRead, 150_000))},
 		"nobody":                               {Unlawful, op(common.Address{}, KindRead, 150_000)},
 	} {

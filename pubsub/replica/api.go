@@ -69,6 +69,7 @@ type Lease struct {
 	Epoch     int32 // rises with every leader
 	Leader    string
 	Replicas  []string
+	Before    bool // it was given before this process began, as far as clocks tell
 }
 
 // ID is the partition's name.

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,6 +20,8 @@ const (
 	leading               // leads: appends; ready once a majority accepted
 	retired               // an earlier process of this broker led the epoch: it takes another one
 )
+
+var errSilent = errors.New("replica: no answer")
 
 var roleNames = [...]string{"idle", "following", "fencing", "fetching", "entering", "leading", "retired"}
 
@@ -77,6 +80,7 @@ type core struct {
 	source   string // replica with the best log
 	fetchEnd int64
 	askFetch bool
+	asked    int      // retries since the source gave something
 	waiting  []waiter // appends that wait for a majority, by offset
 	salvage  *salvage // nil until a replica hands batches over
 
@@ -90,7 +94,7 @@ type core struct {
 // member is another replica as its leader sees it.
 type member struct {
 	linked bool
-	lied   bool   // about its log: it has no say in this epoch
+	lied   bool   // about its log: it has no say in the election
 	fence  bool   // to be asked for its state
 	state  *item  // its promise; nil: not known
 	stream uint64 // counts beginnings; 0: nothing may be sent
@@ -171,8 +175,8 @@ func (c *core) setLease(l Lease) error {
 		c.sendState = true
 		c.out.send(l.Leader)
 		c.handOver()
-	case l.Epoch == promised:
-		// What the process before this one sent to others and did not have on disk may differ from what this one would
+	case l.Epoch == promised, l.Before && promised < 0:
+		// Without any promise, the disk of the process before this one may be lost, and that may have led the epoch. What the process before this one sent to others and did not have on disk may differ from what this one would
 		// send: one epoch, two logs. Another epoch is the way out.
 		c.role = retired
 		c.out.lost()
@@ -221,7 +225,7 @@ func (c *core) stepDown() {
 	}
 	c.role, c.waiting, c.salvage, c.retire, c.guests = idle, nil, nil, nil, map[string]int64{}
 	c.aligned, c.leaderHW, c.leaderAt, c.sendState, c.sendAck, c.serving = false, 0, 0, false, false, nil
-	c.initEnd, c.ready, c.source, c.fetchEnd, c.askFetch = 0, false, "", 0, false
+	c.initEnd, c.ready, c.source, c.fetchEnd, c.askFetch, c.asked = 0, false, "", 0, false, 0
 	c.members = map[string]*member{}
 	c.stashSent = false
 }
@@ -304,7 +308,7 @@ func (c *core) linkDown(peer string) {
 		m.linked, m.state, m.stream, m.flight, m.flying = false, nil, 0, nil, 0
 	}
 	if c.role == fetching && c.source == peer {
-		c.role, c.source, c.askFetch = fencing, "", false
+		c.role, c.source, c.askFetch, c.asked = fencing, "", false, 0
 		c.out.busy()
 		c.elect()
 	}
@@ -327,13 +331,18 @@ func (c *core) retry() {
 	switch c.role {
 	case fencing, leading:
 		for name, m := range c.members {
+			if slow { // there is no majority without it
+				m.lied = false
+			}
 			if m.linked && m.state == nil && !m.lied {
 				m.fence = true
 				c.out.send(name)
 			}
 		}
 	case fetching:
-		if slow { // the source could not read it
+		if c.asked++; c.asked >= slowRetries*maxAsked {
+			c.disown(errSilent)
+		} else if slow { // the source could not read it
 			c.fetchOn()
 		}
 	}

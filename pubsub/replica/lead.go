@@ -88,21 +88,27 @@ func (c *core) onFetched(peer string, it *item) {
 		err = fmt.Errorf("%w: nothing that follows %d", errMessage, before)
 	}
 	if errors.Is(err, errMessage) || errors.Is(err, batch.ErrCorrupt) { // without it, if the others are a majority
-		c.out.count(eventRefused, 1)
-		c.log.Error("a replica said that it has the best log, and does not", zap.String("peer", peer), zap.Binary("topic", c.id.Topic[:]),
-			zap.Int32("partition", c.id.Partition), zap.Int32("epoch", c.lease.Epoch), zap.Error(err))
-		m := c.members[peer]
-		m.lied, m.state = true, nil
-		c.role, c.source, c.askFetch = fencing, "", false
-		c.out.busy()
-		c.elect()
+		c.disown(err)
 		return
 	}
 	if err != nil {
 		c.fail("the best log of a majority cannot be copied", err)
 		return
 	}
+	c.asked = 0
 	c.fetchOn()
+}
+
+// disown goes on without the replica that is said to have the best log, if the others are a majority.
+func (c *core) disown(err error) {
+	c.out.count(eventRefused, 1)
+	c.log.Error("a replica said that it has the best log, and does not give it", zap.String("peer", c.source), zap.Binary("topic", c.id.Topic[:]),
+		zap.Int32("partition", c.id.Partition), zap.Int32("epoch", c.lease.Epoch), zap.Error(err))
+	m := c.members[c.source]
+	m.lied, m.state = true, nil
+	c.role, c.source, c.askFetch, c.asked = fencing, "", false, 0
+	c.out.busy()
+	c.elect()
 }
 
 // take accepts the epoch with the log as it is now.
@@ -117,6 +123,7 @@ func (c *core) take() {
 func (c *core) lead() {
 	c.role = leading
 	for name, m := range c.members {
+		m.lied = false // it matters no more what it has: it gets what it lacks
 		if m.state != nil {
 			c.stream(name, m)
 		}

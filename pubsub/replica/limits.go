@@ -35,6 +35,7 @@ const (
 	defaultClaimStep = 400 * time.Millisecond
 	defaultClaimTime = 3 * time.Second
 	retryEvery       = 200 * time.Millisecond // a leader without a majority asks again; salvage goes on
+	maxAsked         = 3                      // slow retries without an answer after which a new leader goes on without a replica
 	slowRetries      = 10                     // every so many retries what is heavier is tried again
 	tellAgain        = 2 * time.Second        // a silent leader is reported again while its lease stands
 	syncPause        = 250 * time.Millisecond // after a failed fsync

@@ -201,3 +201,55 @@ func TestALateReplicaLearnsThatItsLeaderGaveUp(t *testing.T) {
 	pass(a, b, c)
 	require.NotZero(t, c.losses)
 }
+
+// A leader that lost its disk does not lead its epoch again: what it would append there, others may have otherwise.
+func TestALeaderWithoutItsDiskTakesAnotherEpoch(t *testing.T) {
+	nodes := onDisk(t, "a", "b", "c")
+	a, b, c := nodes[0], nodes[1], nodes[2]
+	lease := Lease{Epoch: 1, Leader: "a", Replicas: []string{"a", "b", "c"}}
+	lead(t, lease, a, b, c)
+	a.writeMany(10)
+	exchange(a, b, c)
+	empty := onDisk(t, "a")[0]
+	lease.Before = true
+	lead(t, lease, empty, b, c)
+	require.Equal(t, retired, empty.core.role)
+	require.NotZero(t, empty.losses)
+	lead(t, Lease{Epoch: 2, Leader: "a", Replicas: []string{"a", "b", "c"}}, empty, b, c)
+	require.True(t, empty.core.ready)
+	require.Equal(t, int64(10), empty.core.hw)
+}
+
+// A replica that claims the best log and gives nothing of it holds an election up for some seconds, not for ever; the
+// leader feeds it like any other then.
+func TestAClaimantThatGivesNothing(t *testing.T) {
+	nodes := onDisk(t, "a", "b", "c")
+	a, b, c := nodes[0], nodes[1], nodes[2]
+	lead(t, Lease{Epoch: 1, Leader: "a", Replicas: []string{"a", "b", "c"}}, nodes...)
+	a.writeMany(10)
+	exchange(nodes...)
+	for _, n := range nodes {
+		require.NoError(t, n.core.setLease(Lease{Epoch: 2, Leader: "b", Replicas: []string{"a", "b", "c"}}))
+		n.settle()
+	}
+	b.core.linkUp("c")
+	state, ok := c.core.next("b")
+	require.True(t, ok)
+	state.End = 1000
+	b.core.receive("c", &state)
+	require.Equal(t, fetching, b.core.role)
+	b.core.linkUp("a")
+	pass(a, b) // a's state comes, and no answer of c
+	require.Equal(t, fetching, b.core.role)
+	for range slowRetries * maxAsked {
+		b.core.retry()
+		pass(a, b)
+	}
+	require.True(t, b.core.ready)
+	b.writeMany(10)
+	for range slowRetries {
+		b.core.retry()
+		pass(nodes...)
+	}
+	require.Equal(t, int64(20), c.core.hw)
+}
