@@ -185,7 +185,6 @@ func unreachableBrokers(owner topicUser) {
 	wrong := owner.with("--genesis", filepath.Join(owner.n.Dir, "genesis.json"), "--timeout", "3s") // the system's authorities
 	wrong.fails(exitUnreachable, "name the authority of the brokers' certificates by --ca", "produce", "demo.orders", "x")
 	wrong.fails(exitUnreachable, "unknown authority", "consume", "demo.orders", "--idle", "2s")
-	wrong.fails(exitUnreachable, "cannot be reached", "produce", "demo.orders", "x", "--node", "http://127.0.0.1:1")
 }
 
 // kcatWith runs kcat with a password until it fails or is done.
