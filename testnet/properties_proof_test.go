@@ -36,7 +36,8 @@ func (p *properties) integrityVerification(t *testing.T) {
 		deeds = append(deeds, fmt.Sprintf("deed %d", i))
 	}
 	sent := p.send(t, c, topic, deeds...)
-	broker, reads := holder(t, owner, p.Nodes[0]), tokenOf(t, p.Network, owner, token.Data) // batches are for readers
+	broker, reads := holder(t, owner, p.Nodes[0]), filepath.Join(t.TempDir(), "token") // batches are for readers
+	require.NoError(t, os.WriteFile(reads, []byte(tokenOf(t, p.Network, owner, token.Data)), 0o600))
 	file := filepath.Join(t.TempDir(), "deeds.proof")
 	p.eventually(t, "a checkpoint binds all deeds", func() bool {
 		_, _, code := broker.run("topic", "prove", topic, "0", "5", "--out", filepath.Join(t.TempDir(), "last.proof"))
@@ -47,7 +48,7 @@ func (p *properties) integrityVerification(t *testing.T) {
 			Batches bool `json:"batches"`
 		}
 		_ = os.Remove(file)
-		broker.does(&made, "topic", "prove", topic, "0", "0", "--records", "6", "--token", reads, "--out", file)
+		broker.does(&made, "topic", "prove", topic, "0", "0", "--records", "6", "--token-file", reads, "--out", file)
 		return made.Batches
 	})
 	nobody := person{t, &Node{HTTP: "http://127.0.0.1:1"}, broker.key} // no node is asked
@@ -78,7 +79,7 @@ func (p *properties) integrityVerification(t *testing.T) {
 	})
 	p.eventually(t, "from the broker that is asked, too", func() bool {
 		file = filepath.Join(t.TempDir(), "gone.proof")
-		broker.does(nil, "topic", "prove", topic, "0", "0", "--records", "5", "--token", reads, "--out", file)
+		broker.does(nil, "topic", "prove", topic, "0", "0", "--records", "5", "--token-file", reads, "--out", file)
 		nobody.does(&good, "topic", "verify", file, "--genesis", p.genesisFile())
 		return !good.WithBytes
 	})
