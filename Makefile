@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 GO ?= go
 NICE := $(shell command -v nice 2>/dev/null)
-RACE := ./block ./consensus/... ./transport/... ./sync ./sim
+RACE := ./block ./consensus/... ./transport/... ./sync ./sim ./pubsub/...
 SEED ?= 1
 
 .PHONY: help build deps check test test-all race fuzz sim testnet testnet-down bench contracts docs lint cgo-less rdma-lab

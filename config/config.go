@@ -9,6 +9,7 @@ import (
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/consensus"
 	"github.com/bornode/bornode/internal/telemetry"
+	"github.com/bornode/bornode/pubsub"
 	"github.com/bornode/bornode/rpc"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/transport/rdma"
@@ -38,6 +39,7 @@ type Config struct {
 	Store     blockstore.Config       `mapstructure:"store" comment:"blocks on disk"`
 	Pool      txpool.Config           `mapstructure:"pool" comment:"transactions that wait"`
 	Duties    Duties                  `mapstructure:"duties" comment:"transactions that a producer's node sends for its account by itself"`
+	PubSub    pubsub.Config           `mapstructure:"pubsub" comment:"topics for Kafka clients (docs/topics.md)"`
 	RPC       rpc.Config              `mapstructure:"rpc" comment:"JSON-RPC for wallets and tools (docs/rpc.md)"`
 }
 
@@ -97,6 +99,7 @@ func Default() *Config {
 		Store:     blockstore.DefaultConfig(),
 		Pool:      txpool.DefaultConfig(),
 		Duties:    Duties{Enabled: true},
+		PubSub:    pubsub.DefaultConfig(),
 		RPC:       rpc.DefaultConfig(),
 	}
 	c.Store.Dir = "blocks"
@@ -120,7 +123,7 @@ func (c *Config) Validate() error {
 		v    interface{ Validate() error }
 	}{
 		{"log", c.Log}, {"p2p.tcp", &c.P2P.TCP}, {"rdma", &c.RDMA}, {"sync", &c.Sync}, {"consensus", c.Consensus}, {"chain", &c.Chain},
-		{"store", &c.Store}, {"pool", &c.Pool}, {"rpc", &c.RPC},
+		{"store", &c.Store}, {"pool", &c.Pool}, {"pubsub", &c.PubSub}, {"rpc", &c.RPC},
 	} {
 		if err := part.v.Validate(); err != nil {
 			return fmt.Errorf("[%s] %w", part.name, err)

@@ -20,14 +20,14 @@ fi
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 node compile.js "$out"
-for name in Producers Members; do
+for name in Producers Members Topics; do
 	file=$(echo "$name" | tr '[:upper:]' '[:lower:]')_gen.go
 	go tool abigen --v2 --abi "$out/$name.abi" --pkg contracts --type "$name" --out "$out/$file"
 done
 
 if [ "${1:-}" = --check ]; then
 	status=0
-	for f in artifacts/Producers.json artifacts/Members.json producers_gen.go members_gen.go; do
+	for f in artifacts/Producers.json artifacts/Members.json artifacts/Topics.json producers_gen.go members_gen.go topics_gen.go; do
 		if ! cmp "$f" "$out/$(basename "$f")"; then
 			echo "contracts/$f is not what the sources give: run contracts/build.sh and commit the result" >&2
 			status=1
@@ -36,6 +36,6 @@ if [ "${1:-}" = --check ]; then
 	exit $status
 fi
 mkdir -p artifacts
-cp "$out/Producers.json" "$out/Members.json" artifacts/
-cp "$out/producers_gen.go" "$out/members_gen.go" .
+cp "$out/Producers.json" "$out/Members.json" "$out/Topics.json" artifacts/
+cp "$out/producers_gen.go" "$out/members_gen.go" "$out/topics_gen.go" .
 chmod 644 artifacts/*.json ./*_gen.go

@@ -8,7 +8,7 @@ const solc = require("solc");
 
 const root = __dirname;
 const out = process.argv[2];
-const contracts = ["Producers", "Members"];
+const contracts = ["Producers", "Members", "Topics"];
 
 const read = (name) => {
   const own = path.join(root, name);

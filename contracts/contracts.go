@@ -16,6 +16,7 @@ import (
 var (
 	ProducersAddress = common.Address{18: 0x0b, 19: 0x01}
 	MembersAddress   = common.Address{18: 0x0b, 19: 0x02}
+	TopicsAddress    = common.Address{18: 0x0b, 19: 0x03}
 	SystemAddress    = params.SystemAddress
 )
 
@@ -27,6 +28,9 @@ var producersArtefact []byte
 
 //go:embed artifacts/Members.json
 var membersArtefact []byte
+
+//go:embed artifacts/Topics.json
+var topicsArtefact []byte
 
 type artefact struct {
 	ABI     json.RawMessage `json:"abi"`
@@ -50,8 +54,10 @@ func parseArtefact(b []byte) artefact {
 var (
 	producers    = sync.OnceValue(func() artefact { return parseArtefact(producersArtefact) })
 	members      = sync.OnceValue(func() artefact { return parseArtefact(membersArtefact) })
+	topics       = sync.OnceValue(func() artefact { return parseArtefact(topicsArtefact) })
 	producersABI = sync.OnceValue(func() *abi.ABI { return mustABI(ProducersMetaData.ParseABI()) })
 	membersABI   = sync.OnceValue(func() *abi.ABI { return mustABI(MembersMetaData.ParseABI()) })
+	topicsABI    = sync.OnceValue(func() *abi.ABI { return mustABI(TopicsMetaData.ParseABI()) })
 )
 
 func mustABI(a *abi.ABI, err error) *abi.ABI {
@@ -72,3 +78,9 @@ func ProducersCode() []byte { return producers().Runtime }
 
 // MembersCode is the runtime code of Members. It is shared: do not change it.
 func MembersCode() []byte { return members().Runtime }
+
+// TopicsABI is the ABI of Topics. It is shared: do not change it.
+func TopicsABI() *abi.ABI { return topicsABI() }
+
+// TopicsCode is the runtime code of Topics. It is shared: do not change it.
+func TopicsCode() []byte { return topics().Runtime }

@@ -5,6 +5,8 @@
 //   - Producers: BLS keys, stake, votes, standbys, the schedule of each epoch, jail, evidence and slashing.
 //   - Members: node identities and roles, optional lists of accounts that may send or deploy, decided parameters and
 //     upgrades.
+//   - Topics: the topic log's part of the ledger: tenants and rules of access, brokers, topics with the leases of their
+//     partitions, keys of encrypted topics, pseudonyms, and what brokers put on record. Its rules: docs/topics.md.
 //
 // # How the node calls Producers
 //
@@ -22,6 +24,16 @@
 // ReadChanges reads the decided parameters and upgrades from the storage of Members, and WriteSettings and WriteMinStake
 // write the settings of Producers when their height has come. Both bypass the contracts' code, which an upgrade may
 // replace: an upgrade must leave these slots where they are.
+//
+// # Topics
+//
+// Nobody but this package touches the ABI of Topics: there is a function for the call data of every call (ClaimCall,
+// CommitCall, TopicPageCall, ...), a decoder for what every view returns, DecodeTopicsEvent for its logs and DecodeCommit
+// for the call data of a commit in a block. Makers of call data refuse what the contract would refuse in any state;
+// decoders bound every part, so that what they return can be kept. Invariants that readers of events may build on: a
+// lease's epoch goes up by one with every change, a topic's id is never used again, TopicCreated is followed in its
+// transaction by ReplicasChanged of each partition, in order, and so is a greater number of partitions by TopicChanged
+// after those of the new ones. That events tell all that views know is tested against random calls.
 //
 // All functions are pure and safe for concurrent use. The package imports no other of the project. `contracts/build.sh`
 // regenerates everything, `contracts/build.sh --check` proves that the tree holds exactly what the sources give.

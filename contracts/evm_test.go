@@ -104,6 +104,7 @@ func newWorld(t testing.TB, seats, extra int, change func(*ProducersGenesis, *Me
 	}
 	put(ProducersAddress, ProducersCode(), ProducersStorage(w.set))
 	put(MembersAddress, MembersCode(), MembersStorage(m))
+	put(TopicsAddress, TopicsCode(), nil)
 	put(params.HistoryStorageAddress, params.HistoryStorageCode, map[common.Hash]common.Hash{{}: w.genesis})
 	s.AddBalance(ProducersAddress, uint256.MustFromBig(w.set.TotalStake()), tracing.BalanceIncreaseGenesisBalance)
 	for _, o := range w.ops {
@@ -134,8 +135,8 @@ func (w *world) call(from, to common.Address, value *big.Int, data []byte) ([]by
 	if from == SystemAddress {
 		gas = SystemCallGas
 	}
-	w.state.SetTxContext(common.BigToHash(big.NewInt(int64(w.state.TxIndex()+1))), w.state.TxIndex()+1, 0)
-	before := len(w.state.Logs())
+	tx := common.BigToHash(big.NewInt(int64(w.state.TxIndex() + 1)))
+	w.state.SetTxContext(tx, w.state.TxIndex()+1, 0)
 	ret, left, err := runtime.Call(to, data, &runtime.Config{
 		ChainConfig: osaka(), Origin: from, BlockNumber: new(big.Int).SetUint64(w.height), Time: w.seconds, GasLimit: gas,
 		Value: value, State: w.state, BaseFee: new(big.Int),
@@ -147,7 +148,7 @@ func (w *world) call(from, to common.Address, value *big.Int, data []byte) ([]by
 		},
 	})
 	w.gas = gas - left
-	w.logs = w.state.Logs()[min(before, len(w.state.Logs())):]
+	w.logs = w.state.GetLogs(tx, w.height, common.Hash{}, w.seconds)
 	if errors.Is(err, vm.ErrExecutionReverted) {
 		reason, uerr := abi.UnpackRevert(ret)
 		if uerr != nil {

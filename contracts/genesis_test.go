@@ -2,6 +2,7 @@ package contracts
 
 import (
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,9 +98,9 @@ func TestStorageLayout(t *testing.T) {
 		"_candidate": slotCandidate, "_candidates": slotCandidates, "_current": slotCurrent, "_account": slotAccount,
 		"_ballots": slotBallots, "_admin": slotFlags, "_nodes": slotNodes, "_nodePlace": slotNodePlace,
 		"_producerNodes": slotProducerCnt, "_senderPlace": slotSenders, "_deployerPlace": slotDeployers,
-		"_changes": slotChanges,
+		"_changes": slotChanges, "_journals": slotJournals,
 	}
-	for _, s := range append(producers().Storage, members().Storage...) {
+	for _, s := range slices.Concat(producers().Storage, members().Storage, topics().Storage) {
 		if slot, ok := want[s.Name]; ok {
 			require.Equal(t, slot, s.Slot, s.Name)
 			delete(want, s.Name)

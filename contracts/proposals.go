@@ -22,6 +22,8 @@ const (
 	ProposeParameter         uint8 = 7
 	ProposeUpgrade           uint8 = 8
 	ProposeSetAdmin          uint8 = 9
+	ProposeSetTenant         uint8 = 10
+	ProposePardon            uint8 = 11
 )
 
 // propose packs a proposal whose arguments have the given ABI types.
@@ -81,6 +83,24 @@ func UpgradeCall(height uint64, name string, digest common.Hash) ([]byte, error)
 // SetAdminCall proposes another admin; the zero account means none.
 func SetAdminCall(account common.Address) ([]byte, error) {
 	return propose(ProposeSetAdmin, "address", account)
+}
+
+// SetTenantCall proposes that a tenant of the topic log exists with this owner and these quotas. Topics and Partitions
+// may be 0; the used counts are not looked at. The error says what Topics would refuse.
+func SetTenantCall(t Tenant) ([]byte, error) {
+	if err := CheckTenantName(t.Name); err != nil {
+		return nil, err
+	}
+	if t.BytesPerSecond == 0 || t.Connections == 0 {
+		return nil, fmt.Errorf("tenant %s: at least one byte per second and one connection must be allowed", t.Name)
+	}
+	return propose(ProposeSetTenant, "string,address,uint64,uint32,uint32,uint32",
+		t.Name, t.Owner, t.BytesPerSecond, t.Connections, t.Topics, t.Partitions)
+}
+
+// PardonCall proposes that an account gets its default reputation back.
+func PardonCall(account common.Address) ([]byte, error) {
+	return propose(ProposePardon, "address", account)
 }
 
 // ProposalContent names what a proposal would do: keccak256(abi.encode(kind, data)).

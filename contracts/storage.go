@@ -26,6 +26,7 @@ const (
 	slotSenders     = 4
 	slotDeployers   = 6
 	slotChanges     = 10
+	slotJournals    = 18
 )
 
 // ProducerGenesis is one producer of the genesis state. Its whole stake votes for itself.
@@ -192,4 +193,11 @@ func (s storage) text(slot common.Hash, v string) {
 		copy(h[:], v[i*32:])
 		s[element(slot, i, 1)] = h
 	}
+}
+
+// OperationsSlots are where Topics keeps a topic's log of operations: count (the lowest 8 bytes) and last height (the next
+// 8) in the first slot, the root in the second.
+func OperationsSlots(topic common.Hash) (counts, root common.Hash) {
+	counts = mapped(topic[:], slotJournals)
+	return counts, offset(counts, 1)
 }

@@ -74,6 +74,7 @@ func (g *Genesis) Alloc() types.GenesisAlloc {
 	}
 	alloc[ProducersAddress] = types.Account{Nonce: 1, Code: contracts.ProducersCode(), Storage: contracts.ProducersStorage(p), Balance: p.TotalStake()}
 	alloc[MembersAddress] = types.Account{Nonce: 1, Code: contracts.MembersCode(), Storage: contracts.MembersStorage(m), Balance: new(big.Int)}
+	alloc[TopicsAddress] = types.Account{Nonce: 1, Code: contracts.TopicsCode(), Balance: new(big.Int)}
 	for a, x := range g.o.Accounts {
 		if balanceText(x.Balance) == "0" && x.Nonce == 0 && len(x.Code) == 0 && len(x.Storage) == 0 {
 			continue // no such thing as an empty account in the state

@@ -184,7 +184,7 @@ func checkAccounts(o *Options) error {
 			return bad("alloc."+a.Hex(), "a system contract lives there")
 		}
 	}
-	for _, a := range []common.Address{ProducersAddress, MembersAddress, params.SystemAddress} {
+	for _, a := range []common.Address{ProducersAddress, MembersAddress, TopicsAddress, params.SystemAddress} {
 		if _, ok := o.Accounts[a]; ok {
 			return bad("alloc."+a.Hex(), "the system uses this account")
 		}
@@ -265,7 +265,7 @@ func checkWithdrawn(key string, u *Upgrade, seen map[upgradeID]bool) error {
 func checkCode(key string, code map[common.Address]hexutil.Bytes) error {
 	system := systemAlloc()
 	for a, b := range code {
-		if _, ok := system[a]; !ok && a != ProducersAddress && a != MembersAddress {
+		if _, ok := system[a]; !ok && a != ProducersAddress && a != MembersAddress && a != TopicsAddress {
 			return bad(key+"."+a.Hex(), "no system contract lives there")
 		}
 		if len(b) == 0 || len(b) > MaxCodeBytes || b[0] == 0xef {

@@ -21,6 +21,7 @@ var ErrInvalid = errors.New("genesis")
 var (
 	ProducersAddress = contracts.ProducersAddress
 	MembersAddress   = contracts.MembersAddress
+	TopicsAddress    = contracts.TopicsAddress
 )
 
 // Fee modes.

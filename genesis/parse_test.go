@@ -105,7 +105,7 @@ func TestMistakes(t *testing.T) {
 		`upgrades[1].withdrawn: an upgrade that is withdrawn has`:   replace(`"name": "lost"`, `"name": "lost", "fork": "osaka"`),
 		`upgrades[1].name: "" must be the name that was voted for`:  replace(`"name": "lost"`, `"name": ""`),
 		`upgrades[2].withdrawn: the same withdrawal`:                replace(`"height": 200000`, `"height": 200000, "name": "lost", "withdrawn": "`+lost+`"}, {"height": 200000`),
-		`no system contract lives there`:                            replace(`"0x0000000000000000000000000000000000000b02": "0x6000"`, `"0x0000000000000000000000000000000000000b03": "0x6000"`),
+		`no system contract lives there`:                            replace(`"0x0000000000000000000000000000000000000b02": "0x6000"`, `"0x0000000000000000000000000000000000000b04": "0x6000"`),
 		`0x0000000000000000000000000000000000000B02: code has 1 to`: replace(`"0x0000000000000000000000000000000000000b02": "0x6000"`, `"0x0000000000000000000000000000000000000b02": "0xef"`),
 		`fees.base_fee: 1000000000000001 lies outside`:              replace(`"base_fee": "0"`, `"base_fee": "1000000000000001"`),
 	} {

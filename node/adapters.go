@@ -19,7 +19,6 @@ import (
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/consensus"
-	"github.com/bornode/bornode/contracts"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/txpool"
 )
@@ -97,12 +96,11 @@ func corrupt(err error) (uint64, bool) {
 type dutyExecutor struct{ *chain.Chain }
 
 // Try implements dutyChain.
-func (l dutyExecutor) Try(ctx context.Context, h *types.Header, from common.Address, data []byte) (gas uint64, refusal string, err error) {
+func (l dutyExecutor) Try(ctx context.Context, h *types.Header, from, to common.Address, data []byte) (gas uint64, refusal string, err error) {
 	s, err := l.StateAt(h)
 	if err != nil {
 		return 0, "", err
 	}
-	to := contracts.ProducersAddress
 	m := &core.Message{From: from, To: &to, Nonce: s.GetNonce(from), Data: data,
 		Value: new(uint256.Int), GasPrice: new(uint256.Int), GasFeeCap: new(uint256.Int), GasTipCap: new(uint256.Int)}
 	gas, ret, err := gasestimator.Estimate(ctx, m, &gasestimator.Options{
@@ -152,4 +150,10 @@ func (n *network) BroadcastVotes(vs []block.Vote) {
 	if m := n.m.Load(); m != nil {
 		m.BroadcastVotes(vs)
 	}
+}
+
+// Height implements submitterChain.
+func (l dutyExecutor) Height(tx common.Hash) (uint64, bool) {
+	_, _, height, _, ok := l.Transaction(tx)
+	return height, ok
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -28,16 +27,11 @@ const (
 
 // dutyChain is what duties need of the chain.
 type dutyChain interface {
+	senderChain
 	CurrentHeader() *types.Header
 	FinalHeader() *types.Header
 	SubscribeHead(ch chan<- chain.HeadEvent) event.Subscription
 	Candidate(h *types.Header, a common.Address) (contracts.Candidate, []byte, error)
-	// Try runs a transaction to Producers on the state after a block: the gas it needs, or why the contract refuses it.
-	Try(ctx context.Context, h *types.Header, from common.Address, data []byte) (gas uint64, refusal string, err error)
-	// Outcome tells whether a transaction is in a block of the executed branch, and whether it succeeded there.
-	Outcome(tx common.Hash) (included, ok bool)
-	// BaseFee is that of the next block.
-	BaseFee(h *types.Header) *big.Int
 }
 
 type dutyPool interface {
@@ -65,6 +59,7 @@ type dutyDeps struct {
 	pool      dutyPool
 	consensus dutyConsensus
 	signer    txSigner // nil: it cannot sign transactions
+	account   *account // shared with other senders for self; nil: there are none
 	synced    func() bool
 	offer     func(types.Transactions) // tells peers
 	bump      uint64                   // percent by which the pool wants fees raised
@@ -81,7 +76,7 @@ type duties struct {
 	found chan *fault
 
 	docket *docket
-	ahead  obstacle
+	out    *sender
 	head   common.Hash // decided for last
 	report *flight
 	rest   uint64 // no report before this height
@@ -100,6 +95,11 @@ func newDuties(deps dutyDeps) (*duties, error) {
 		return nil, err
 	}
 	d := &duties{dutyDeps: deps, m: m, found: make(chan *fault, maxFaults)}
+	if d.account == nil {
+		d.account = newAccount(d.self, d.params.ChainID, d.signer)
+	}
+	d.out = &sender{account: d.account, chain: d.chain, pool: d.pool, to: contracts.ProducersAddress,
+		offer: d.offer, bump: d.bump, log: d.log, held: d.ours}
 	d.load()
 	switch {
 	case !d.cfg.Enabled:

@@ -79,7 +79,7 @@ func (s *stage) Candidate(h *types.Header, a common.Address) (contracts.Candidat
 	}
 	return c, nil, nil
 }
-func (s *stage) Try(_ context.Context, _ *types.Header, _ common.Address, data []byte) (uint64, string, error) {
+func (s *stage) Try(_ context.Context, _ *types.Header, _, _ common.Address, data []byte) (uint64, string, error) {
 	s.tries++
 	if s.refuse != nil {
 		return 50_000, s.refuse(data), nil

@@ -24,7 +24,7 @@ stand beside the ones below. What to look at first: ` + "[operations.md](operati
 
 // docs/metrics.md lists every metric that a node registers, with labels and meaning.
 func TestMetricsAreDocumented(t *testing.T) {
-	n, reg := open(t, folder(t))
+	n, reg := open(t, newStand(t).cfg)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()

@@ -23,6 +23,8 @@ import (
 	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/pubsub"
+	topicproof "github.com/bornode/bornode/pubsub/proof"
 	"github.com/bornode/bornode/rpc"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/transport"
@@ -49,6 +51,8 @@ type Node struct {
 	rpc     *rpc.Server
 	members *members
 	duties  *duties        // of a producer; nil: an observer
+	account *account       // of a producer
+	brokers *brokers       // nil: the node serves no topics
 	closers []func() error // in order of opening
 	ran     atomic.Bool
 }
@@ -189,22 +193,29 @@ func (n *Node) openConsensus() (err error) {
 		Params: syncParams, Genesis: n.chain.Genesis().Hash(), Identity: identity,
 		Classify: classify, Corrupt: corrupt,
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
+		OnLink:       n.addLink,
 		Log:          n.log.Named("sync"), Registry: n.reg,
 	})
 	net.m.Store(n.sync)
-	if err != nil || deps.Signer == nil {
+	if err != nil {
 		return err
 	}
-	return n.openDuties(deps.Signer)
+	if deps.Signer != nil {
+		if err := n.openDuties(deps.Signer); err != nil {
+			return err
+		}
+	}
+	return n.openBrokers(deps.Signer)
 }
 
 // openDuties prepares what a producer's node sends by itself.
 func (n *Node) openDuties(s consensus.Signer) (err error) {
 	signs, _ := s.(txSigner)
 	p := n.gen.Parameters()
+	n.account = newAccount(s.Account(), p.ChainID, signs)
 	n.duties, err = newDuties(dutyDeps{
 		cfg: n.cfg.Duties, self: s.Account(), params: p,
-		chain: dutyExecutor{n.chain}, pool: n.pool, consensus: n.driver, signer: signs,
+		chain: dutyExecutor{n.chain}, pool: n.pool, consensus: n.driver, signer: signs, account: n.account,
 		synced: func() bool { return n.sync.Status().State == blocksync.InSync },
 		offer:  n.sync.BroadcastTransactions, bump: n.cfg.Pool.PriceBump,
 		file: n.cfg.Path(DutiesFile), log: n.log.Named("duties"), reg: n.reg,
@@ -229,10 +240,17 @@ func (n *Node) transactions(parent common.Hash) chain.TxSource {
 func (n *Node) openRPC() (err error) {
 	cfg := n.cfg.RPC
 	cfg.IPCPath, cfg.JWTSecret, cfg.LogIndex = n.cfg.Path(cfg.IPCPath), n.cfg.Path(cfg.JWTSecret), n.cfg.Path(cfg.LogIndex)
-	n.rpc, err = rpc.New(cfg, rpc.Backend{
+	back := rpc.Backend{
 		Chain: n.chain, Pool: n.pool, Consensus: rpcConsensus{n}, Sync: rpcSync{n}, Network: rpcNetwork{n}, Admin: rpcAdmin{n},
-		Version: "bornode/v" + Version,
-	}, n.log.Named("rpc"), n.reg)
+		Topics: n.chain, Version: "bornode/v" + Version,
+	}
+	if back.Trust, err = topicproof.TrustGenesis(n.gen); err != nil {
+		return err
+	}
+	if n.brokers != nil {
+		back.Broker, back.Readers = n.brokers.evidence, pubsub.Readers{Auth: n.brokers.auth, Evidence: n.brokers.evidence}
+	}
+	n.rpc, err = rpc.New(cfg, back, n.log.Named("rpc"), n.reg)
 	if err != nil {
 		return err
 	}
@@ -251,7 +269,9 @@ func (n *Node) Run(ctx context.Context) error {
 		zap.Stringer("genesis", n.chain.Genesis().Hash()), zap.String("peer", string(n.host.ID())),
 		zap.Uint64("height", head.Number.Uint64()), zap.Uint64("final", n.chain.FinalHeader().Number.Uint64()),
 		zap.Strings("listen", n.host.Addrs()))
-	g, run := errgroup.WithContext(ctx)
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g, run := errgroup.WithContext(inner)
 	g.Go(func() error { return part("consensus", n.driver.Run(run)) })
 	g.Go(func() error { return part("sync", n.sync.Run(run)) })
 	g.Go(func() error { return part("json-rpc", n.rpc.Run(run)) })
@@ -260,6 +280,11 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { n.gossip(run); return nil })
 	if n.duties != nil {
 		g.Go(func() error { n.duties.run(run); return nil })
+	}
+	if n.brokers != nil { // what it leads goes to others while the chain still runs
+		g.Go(func() error { defer stop(); return n.brokers.run(ctx, run, n.watchCheckpoints) })
+	} else {
+		defer context.AfterFunc(ctx, stop)()
 	}
 	for _, addr := range n.cfg.P2P.Peers {
 		if err := n.host.Dial(run, addr); err != nil {

@@ -61,6 +61,9 @@ func (n *Node) watchFinal(ctx context.Context) {
 				<-finals
 			}
 		}
+		if n.brokers != nil {
+			n.brokers.mirror.Poke()
+		}
 		s := n.sync.Status()
 		if n.members.refresh(n.chain, s.State != blocksync.InSync || s.Peers == 0) {
 			n.sync.MembersChanged()

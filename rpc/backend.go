@@ -7,6 +7,8 @@ import (
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/pubsub/evidence"
+	"github.com/bornode/bornode/pubsub/proof"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/consensus"
 	"github.com/ethereum/go-ethereum/core"
@@ -126,6 +128,24 @@ type Admin interface {
 	RemovePeer(ctx context.Context, id string) error
 }
 
+// Contract reads system contracts.
+type Contract interface {
+	Call(ctx context.Context, h *types.Header, to common.Address, data []byte) ([]byte, error)
+}
+
+// Broker is what a broker knows beside the chain: evidence.Evidence.
+type Broker interface {
+	Prove(id evidence.ID, from, to int64, withBatches bool) (*evidence.Proven, error)
+	Alarms() []evidence.Alarm
+	Reports() [][]byte
+}
+
+// Readers judges who may read a topic's records: pubsub.Readers.
+type Readers interface {
+	// MayRead is nil for a token (of package pubsub/token) whose holder may read the topic from that host.
+	MayRead(token, host string, topic [32]byte) error
+}
+
 // Backend is what the server answers from. Chain and Pool are required, the others may be nil: their methods then say
 // that this node does not offer them.
 type Backend struct {
@@ -135,7 +155,11 @@ type Backend struct {
 	Sync      Sync
 	Network   Network
 	Admin     Admin
-	Version   string // for web3_clientVersion, e.g. bornode/v1.0.0
+	Topics    Contract     // the system contracts' views: chain.Chain
+	Trust     *proof.Trust // where proofs of this chain begin
+	Broker    Broker       // of a node that is a broker
+	Readers   Readers      // likewise
+	Version   string       // for web3_clientVersion, e.g. bornode/v1.0.0
 }
 
 // header resolves a block reference; nil without error if there is no such block.

@@ -12,7 +12,7 @@ type Config struct {
 	HTTPAddr   string   `mapstructure:"http_addr" comment:"Address for HTTP and WebSocket, host:port; empty: none."`
 	WSAddr     string   `mapstructure:"ws_addr" comment:"Address for WebSocket alone; empty: the same port as HTTP."`
 	IPCPath    string   `mapstructure:"ipc_path" comment:"Path of the Unix socket; it offers admin_* too; empty: none."`
-	Namespaces []string `mapstructure:"namespaces" comment:"Method groups offered on HTTP and WebSocket: eth, net, web3, txpool, bor, debug."`
+	Namespaces []string `mapstructure:"namespaces" comment:"Method groups offered on HTTP and WebSocket: eth, net, web3, txpool, bor, bps, debug."`
 	VHosts     []string `mapstructure:"vhosts" comment:"Host names that requests may name; * for all."`
 	Origins    []string `mapstructure:"origins" comment:"Web origins whose pages may call (CORS and WebSocket); * for all."`
 
@@ -50,12 +50,12 @@ type Config struct {
 }
 
 // Namespaces that may be offered on HTTP and WebSocket.
-var publicNamespaces = []string{"eth", "net", "web3", "txpool", "bor", "debug"}
+var publicNamespaces = []string{"eth", "net", "web3", "txpool", "bor", "bps", "debug"}
 
 // DefaultConfig listens on loopback only.
 func DefaultConfig() Config {
 	return Config{
-		HTTPAddr: "127.0.0.1:8545", Namespaces: []string{"eth", "net", "web3", "txpool", "bor"},
+		HTTPAddr: "127.0.0.1:8545", Namespaces: []string{"eth", "net", "web3", "txpool", "bor", "bps"},
 		VHosts:    []string{"localhost"},
 		BodyBytes: 5 << 20, BatchItems: 1000, BatchBytes: 25 << 20, Connections: 2048, ConnectionsPerHost: 256,
 		Requests: 256, InFlight: 512 << 20, InFlightPerHost: 128 << 20,

@@ -18,7 +18,7 @@ import (
 func registered(t *testing.T) map[string]reflect.Type {
 	out := make(map[string]reflect.Type)
 	s := &Server{service: new(service)}
-	for space, apis := range s.apis() {
+	for space, apis := range s.apis(false) {
 		for _, api := range apis {
 			for m := range reflect.TypeOf(api).Methods() {
 				name := []rune(m.Name)

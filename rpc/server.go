@@ -9,12 +9,15 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/core/types"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/pubsub/proof"
 )
 
 // service is what all namespaces share. It has no exported methods, since those of an embedded type would become
@@ -36,6 +39,8 @@ type service struct {
 	traces     *gate
 
 	secret []byte // of tokens; nil: none are taken
+
+	epochs atomic.Pointer[proof.Follower] // of proofs for those who followed the chain; nil: before the first
 
 	inFlight      *budget // bytes of requests and answers
 	subscriptions *budget
@@ -130,11 +135,11 @@ func (s *service) bound() {
 	s.waiters = newBudget(maxSyncWaiters, maxHostWaiters, 1)
 }
 
-// apis are the namespaces; methods.go has an entry for each of their methods.
-func (s *Server) apis() map[string][]any {
+// apis are the namespaces, for callers of the Unix socket or others; methods.go has an entry for each of their methods.
+func (s *Server) apis(local bool) map[string][]any {
 	return map[string][]any{
 		"eth": {&ethAPI{s.service}, &syncAPI{s.service}}, "net": {&netAPI{s.service}}, "web3": {&web3API{s.service}},
-		"txpool": {&poolAPI{s.service}}, "bor": {&borAPI{s.service}}, "debug": {&debugAPI{s.service}}, "admin": {&adminAPI{s.service}},
+		"txpool": {&poolAPI{s.service}}, "bor": {&borAPI{s.service}}, "bps": {&bpsAPI{s.service, local}}, "debug": {&debugAPI{s.service}}, "admin": {&adminAPI{s.service}},
 	}
 }
 
@@ -144,7 +149,7 @@ func (s *Server) methods(namespaces []string) (*gethrpc.Server, error) {
 	srv.SetBatchLimits(s.cfg.BatchItems, s.cfg.BatchBytes)
 	srv.SetHTTPBodyLimit(s.cfg.BodyBytes)
 	srv.SetWebsocketReadLimit(int64(s.cfg.BodyBytes))
-	apis := s.apis()
+	apis := s.apis(slices.Contains(namespaces, "admin"))
 	for _, n := range namespaces {
 		for _, api := range apis[n] {
 			if err := srv.RegisterName(n, api); err != nil {

@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# Installs what the tests need and is not there yet: Node.js with npm (the package manager's), and the JavaScript
-# clients and compiler named in the package-lock.json files. Says what it does; does nothing when all is there.
+# Installs what the tests need and is not there yet: Node.js with npm and kcat (the package manager's), and the
+# JavaScript clients and compiler named in the package-lock.json files. Says what it does; does nothing when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
-if ! command -v npm >/dev/null 2>&1; then
+missing=
+command -v npm >/dev/null 2>&1 || missing="nodejs npm"
+command -v kcat >/dev/null 2>&1 || missing="$missing kcat"
+if [ -n "$missing" ]; then
   if ! command -v apt-get >/dev/null 2>&1; then
-    echo "deps: install Node.js 18 or newer with npm, then run this again" >&2
+    echo "deps: install these, then run this again (Node.js 18 or newer):" $missing >&2
     exit 1
   fi
-  echo "deps: installing nodejs and npm with apt-get"
+  echo "deps: installing with apt-get:" $missing
   as_root apt-get update -qq
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq nodejs npm >/dev/null
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null
 fi
 
 # One folder each: contracts (the Solidity compiler), testnet/clients (ethers, viem, web3.js, cast, forge), and a Hardhat

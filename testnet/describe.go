@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -14,6 +15,9 @@ func (n *Network) Describe(w io.Writer) error {
 	fmt.Fprintln(t, "NODE\tROLE\tJSON-RPC\tWEBSOCKET\tMETRICS\tACCOUNT")
 	for _, x := range n.Nodes {
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s\thttp://%s/metrics\t%s\n", x.Index, x.Role, x.HTTP, x.WS, x.Metrics, x.Account)
+	}
+	if list := n.Brokers(); len(list) > 0 {
+		fmt.Fprintf(t, "\ntopics: %s with TLS (certificates are from %s); tenant %s belongs to the first funded account\n", strings.Join(list, ","), n.TopicsCA(), DemoTenant)
 	}
 	fmt.Fprintln(t, "\nFUNDED ACCOUNT\tPRIVATE KEY (of a test network: worth nothing)")
 	for _, a := range n.Accounts[:shownAccounts] {

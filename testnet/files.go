@@ -104,6 +104,11 @@ func (n *Network) writeGenesis(spec Spec) error {
 			o.Producers = append(o.Producers, genesis.Producer{Account: keys.Account, BLSKey: [48]byte(keys.BLSKey), Proof: [96]byte(keys.Proof)})
 			o.Alloc[keys.Account] = ether
 			role = genesis.RoleProducer
+		} else if x.Broker != "" {
+			o.Alloc[x.Account] = ether
+		}
+		if x.Broker != "" {
+			role |= genesis.RoleBroker
 		}
 		o.Members = append(o.Members, genesis.Member{PeerID: x.PeerID, Account: x.Account, Roles: role})
 	}
@@ -130,6 +135,7 @@ func (n *Network) writeConfig(x *Node) error {
 		c.Keys.Producer = node.ProducerFile
 		c.Consensus.NewKey = x.Process.PID == 0 // its first start
 	}
+	n.setBroker(c, x)
 	c.Sync.Mode = x.SyncMode
 	c.P2P.TCP.Listen = []string{multiaddr(x.P2P)}
 	c.P2P.TCP.Link.BackoffMax = time.Second // a healed partition is noticed soon

@@ -9,11 +9,13 @@ import (
 	"syscall"
 )
 
-// Ports of a node, from its first: JSON-RPC over HTTP, over WebSocket, peers, metrics.
+// Ports of a node, from its first: JSON-RPC over HTTP, over WebSocket, peers, metrics, Kafka clients.
 func nodePorts(base, index int) (http, ws, p2p, metrics int) {
 	p := base + index*portsPerNode
 	return p, p + 1, p + 2, p + 3
 }
+
+func brokerPort(base, index int) int { return base + index*portsPerNode + 4 }
 
 // The automatic range lies below Linux's ephemeral ports (32768 and up), so that no outgoing connection takes one.
 const (

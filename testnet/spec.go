@@ -12,12 +12,14 @@ import (
 
 // Limits of a local network.
 const (
-	maxNodes      = 64
-	portsPerNode  = 4
-	fundedCount   = 48 // accounts with money: the first few are shown, load takes the rest
-	shownAccounts = 3
-	startTimeout  = 2 * time.Minute
-	stopTimeout   = 30 * time.Second
+	maxNodes     = 64
+	portsPerNode = 5
+	// DefaultBrokers lets the network choose how many of its nodes serve topics.
+	DefaultBrokers = -1
+	fundedCount    = 48 // accounts with money: the first few are shown, load takes the rest
+	shownAccounts  = 3
+	startTimeout   = 2 * time.Minute
+	stopTimeout    = 30 * time.Second
 )
 
 // Spec says which network to make.
@@ -26,6 +28,7 @@ type Spec struct {
 	Binary        string // the bornode executable; empty: this process's own
 	Producers     int
 	Observers     int
+	Brokers       int // the first nodes serve topics; DefaultBrokers: as many as there are, at most 3
 	BasePort      int // 0: a free range is chosen
 	Slot          time.Duration
 	Turn          int // slots
@@ -55,12 +58,17 @@ func (s *Spec) prepare() error {
 		return errors.New("testnet: no folder given (--dir)")
 	case s.Producers < 1 || s.Producers+s.Observers > maxNodes:
 		return fmt.Errorf("testnet: %d producers and %d observers; use 1 to %d nodes in all", s.Producers, s.Observers, maxNodes)
+	case s.Brokers > s.Producers+s.Observers:
+		return fmt.Errorf("testnet: %d brokers among %d nodes; use at most as many as there are nodes", s.Brokers, s.Producers+s.Observers)
 	case s.Slot < 10*time.Millisecond || s.Slot > time.Minute || s.Slot%time.Millisecond != 0:
 		return fmt.Errorf("testnet: slot %s; use 10ms to 1m in whole milliseconds", s.Slot)
 	case s.Turn < 1:
 		return fmt.Errorf("testnet: turn %d; use at least 1 slot", s.Turn)
 	case s.SyncMode != "full" && s.SyncMode != "certified":
 		return fmt.Errorf("testnet: sync mode %q; use full or certified", s.SyncMode)
+	}
+	if s.Brokers < 0 {
+		s.Brokers = min(3, s.Producers+s.Observers)
 	}
 	dir, err := filepath.Abs(s.Dir)
 	if err != nil {

@@ -27,7 +27,8 @@ type Node struct {
 	HTTP     string         `json:"http"`
 	WS       string         `json:"ws"`
 	Metrics  string         `json:"metrics"`
-	P2P      string         `json:"p2p"` // host:port it listens on
+	P2P      string         `json:"p2p"`              // host:port it listens on
+	Broker   string         `json:"broker,omitempty"` // host:port for Kafka clients; empty: it serves no topics
 	Process  Process        `json:"process"`
 	SyncMode string         `json:"sync_mode"`
 }

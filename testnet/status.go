@@ -1,6 +1,7 @@
 package testnet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ type Status struct {
 	PID    int         `json:"pid"`
 	Alive  bool        `json:"alive"`
 	HTTP   string      `json:"http"`
+	Broker string      `json:"broker,omitempty"`
 	Head   uint64      `json:"head"`
 	Hash   common.Hash `json:"hash"`
 	Safe   uint64      `json:"safe"`
@@ -50,7 +52,7 @@ func (n *Network) Status(ctx context.Context) []Status {
 }
 
 func (n *Network) status(ctx context.Context, x *Node) Status {
-	s := Status{Index: x.Index, Role: x.Role, PID: x.Process.PID, Alive: x.Process.Alive(), HTTP: x.HTTP, CPU: x.Process.CPU().Seconds()}
+	s := Status{Index: x.Index, Role: x.Role, PID: x.Process.PID, Alive: x.Process.Alive(), HTTP: x.HTTP, Broker: x.Broker, CPU: x.Process.CPU().Seconds()}
 	if !s.Alive {
 		s.Error = "not running"
 		return s
@@ -123,13 +125,14 @@ func (n *Network) awaitFinal(ctx context.Context, x *Node, height uint64) error 
 // PrintStatus writes a table.
 func PrintStatus(w io.Writer, list []Status) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tROLE\tPID\tHEAD\tFINAL\tLAG\tPEERS\tSYNC\tCPU s\tJSON-RPC\t")
+	fmt.Fprintln(t, "NODE\tROLE\tPID\tHEAD\tFINAL\tLAG\tPEERS\tSYNC\tCPU s\tJSON-RPC\tTOPICS\t")
+	topics := func(s Status) string { return cmp.Or(s.Broker, "-") }
 	for _, s := range list {
 		if s.Error != "" {
-			fmt.Fprintf(t, "%d\t%s\t%d\t-\t-\t-\t-\t%s\t%.1f\t%s\t\n", s.Index, s.Role, s.PID, s.Error, s.CPU, s.HTTP)
+			fmt.Fprintf(t, "%d\t%s\t%d\t-\t-\t-\t-\t%s\t%.1f\t%s\t%s\t\n", s.Index, s.Role, s.PID, s.Error, s.CPU, s.HTTP, topics(s))
 			continue
 		}
-		fmt.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%.1f\t%s\t\n", s.Index, s.Role, s.PID, s.Head, s.Final, s.Head-min(s.Final, s.Head), s.Peers, s.Sync, s.CPU, s.HTTP)
+		fmt.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%.1f\t%s\t%s\t\n", s.Index, s.Role, s.PID, s.Head, s.Final, s.Head-min(s.Final, s.Head), s.Peers, s.Sync, s.CPU, s.HTTP, topics(s))
 	}
 	return t.Flush()
 }

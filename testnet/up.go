@@ -47,6 +47,9 @@ func create(spec Spec) (*Network, error) {
 			return nil, err
 		}
 	}
+	if err := n.makeBrokers(spec.Brokers); err != nil {
+		return nil, err
+	}
 	if err := n.writeGenesis(spec); err != nil {
 		return nil, err
 	}
@@ -93,7 +96,7 @@ func (n *Network) startAll(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return n.makeDemo(ctx)
 }
 
 // startProxy starts the process between the nodes and gives it the routes known so far.

@@ -23,6 +23,9 @@ var proposals = map[uint8][]string{
 	contracts.ProposeParameter:         {"changes a parameter", "uint64 height", "string name", "bytes value"},
 	contracts.ProposeUpgrade:           {"upgrades the network", "uint64 height", "string name", "bytes32 digest"},
 	contracts.ProposeSetAdmin:          {"sets the admin", "address account"},
+	contracts.ProposeSetTenant: {"makes or changes a tenant of the topic log", "string name", "address owner", "uint64 bytesPerSecond",
+		"uint32 connections", "uint32 topics", "uint32 partitions"},
+	contracts.ProposePardon: {"gives an account its reputation back", "address account"},
 }
 
 // describeProposal puts the inner data of propose(kind, data) into words.

@@ -79,6 +79,8 @@ func contractName(a common.Address) string {
 		return "Producers"
 	case contracts.MembersAddress:
 		return "Members"
+	case contracts.TopicsAddress:
+		return "Topics"
 	}
 	return ""
 }
@@ -89,6 +91,8 @@ func knownABI(to common.Address) *abi.ABI {
 		return contracts.ProducersABI()
 	case contracts.MembersAddress:
 		return contracts.MembersABI()
+	case contracts.TopicsAddress:
+		return contracts.TopicsABI()
 	}
 	return tokenABI()
 }
@@ -148,6 +152,13 @@ func showValue(v any) string {
 			parts = append(parts, showValue(rv.Index(i).Interface()))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	if rv.Kind() == reflect.Struct {
+		var parts []string
+		for i := range rv.NumField() {
+			parts = append(parts, rv.Type().Field(i).Name+" "+showValue(rv.Field(i).Interface()))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
 	}
 	return fmt.Sprintf("%+v", v)
 }

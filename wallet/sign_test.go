@@ -115,7 +115,16 @@ fee at most 0.000042 ether (21000 gas at 0.000000002 ether)`, describe(t, func(a
 		require.NoError(t, err)
 		require.Contains(t, describe(t, call(contracts.MembersAddress, change)), p.shown)
 	}
-	for kind := range uint8(12) { // whatever the data is
+	tenant, err := contracts.SetTenantCall(contracts.Tenant{Name: "acme", Owner: shop, BytesPerSecond: 5, Connections: 6, Topics: 7, Partitions: 8})
+	require.NoError(t, err)
+	require.Contains(t, describe(t, call(contracts.MembersAddress, tenant)), "tenant of the topic log\n    name = \"acme\"\n    owner = 0x0000000000000000000000000000000000005409\n    bytesPerSecond = 5")
+	// Texts within structures forge no lines either.
+	forged := contracts.NewTopics().PackGrant("acme", []contracts.Acl{{Name: "acme.x", Principal: "User:*\nvalue 1 ether"}})
+	text = describe(t, call(contracts.TopicsAddress, forged))
+	require.Contains(t, text, "system contract Topics")
+	require.Contains(t, text, `Name "acme.x", Principal "User:*\nvalue 1 ether"`)
+	require.NotContains(t, text, "\nvalue 1 ether")
+	for kind := range uint8(14) { // whatever the data is
 		require.NotEmpty(t, describeProposal(kind, []byte{1, 2, 3}))
 		require.NotEmpty(t, describeProposal(kind, make([]byte, 96)))
 	}

@@ -100,7 +100,7 @@ func scaled(v *big.Int, digits int) string {
 }
 
 // labels are names that stand for addresses.
-var labels = map[string]common.Address{"producers": contracts.ProducersAddress, "members": contracts.MembersAddress}
+var labels = map[string]common.Address{"producers": contracts.ProducersAddress, "members": contracts.MembersAddress, "topics": contracts.TopicsAddress}
 
 // parseAddress reads an address: 0x and 40 hex digits in lower or upper case, or in mixed case with a right checksum, or a label.
 func parseAddress(text string) (common.Address, error) {
@@ -110,7 +110,7 @@ func parseAddress(text string) (common.Address, error) {
 	}
 	digits, ok := strings.CutPrefix(s, "0x")
 	if !ok || len(digits) != 40 || !common.IsHexAddress(s) {
-		return common.Address{}, fmt.Errorf("%q is no address: give 0x and 40 hexadecimal digits, or producers or members", text)
+		return common.Address{}, fmt.Errorf("%q is no address: give 0x and 40 hexadecimal digits, or producers, members or topics", text)
 	}
 	a := common.HexToAddress(s)
 	if digits != strings.ToLower(digits) && digits != strings.ToUpper(digits) && a.Hex() != s {

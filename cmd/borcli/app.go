@@ -47,7 +47,7 @@ type appKey struct{}
 
 // execute runs one command line and returns the exit code. All output goes to the surroundings.
 func execute(ctx context.Context, args []string, s surroundings) int {
-	a := &app{surroundings: s, stdin: newLineReader(s.in), abis: []*abi.ABI{contracts.ProducersABI(), contracts.MembersABI()}}
+	a := &app{surroundings: s, stdin: newLineReader(s.in), abis: []*abi.ABI{contracts.ProducersABI(), contracts.MembersABI(), contracts.TopicsABI()}}
 	defer a.close()
 	cmd := root(s.home)
 	a.root = cmd

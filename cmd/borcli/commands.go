@@ -9,5 +9,6 @@ func commands() []*cobra.Command {
 		statusCommand(), finalityCommand(), scheduleCommand(), peersCommand(), syncCommand(),
 		configCommand(), completionCommand(), versionCommand(),
 	}
+	list = append(list, tenantCommand(), topicCommand())
 	return append(list, governanceCommands()...)
 }

@@ -58,6 +58,8 @@ func (s *abiSource) load(to common.Address) (*abi.ABI, error) {
 		return contracts.ProducersABI(), nil
 	case to == contracts.MembersAddress:
 		return contracts.MembersABI(), nil
+	case to == contracts.TopicsAddress:
+		return contracts.TopicsABI(), nil
 	}
 	return nil, nil
 }

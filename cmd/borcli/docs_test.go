@@ -62,8 +62,8 @@ func document(r *cobra.Command) string {
 	}
 	b.WriteString("\n`--from` need not be given when there is just one account: that of `--key`, or the only unlocked one of the wallet.\n\n" +
 		"Results go to standard output, as tables or with `--json` as JSON; everything else goes to standard error. In JSON, amounts are\n" +
-		"wei in decimal strings. On the command line an amount has a unit: `1.5ether`, `20gwei`, `5wei`. `producers` and `members` stand\n" +
-		"for the addresses of the system contracts. An address in mixed case must have the right checksum.\n\n")
+		"wei in decimal strings. On the command line an amount has a unit: `1.5ether`, `20gwei`, `5wei`. `producers`, `members` and\n" +
+		"`topics` stand for the addresses of the system contracts. An address in mixed case must have the right checksum.\n\n")
 	b.WriteString("## Exit codes\n\n| code | |\n|---|---|\n")
 	for code, what := range exitCodes {
 		fmt.Fprintf(&b, "| %d | %s |\n", code, what)

@@ -160,6 +160,17 @@ var remedies = []struct{ text, remedy string }{ //nolint:gochecknoglobals // a c
 	{"a producer node needs an account", "name it with --account"},
 	{"the list of accounts is full", "remove an account first"},
 	{"blocks after", "choose a greater --height"},
+	{"no such tenant", "borcli tenant list shows them; borcli tenant set proposes one"},
+	{"there is a topic of this name", "borcli topic describe shows it"},
+	{"no such topic", "borcli topic list shows them"},
+	{"fewer live brokers than replicas", "borcli topic brokers shows them; ask for fewer with --replicas"},
+	{"who it allows CREATE on all its topics", "sign as the tenant's owner (borcli tenant show), or have it run: borcli topic grant ACCOUNT create --topic TENANT. --prefix"},
+	{"the topic's or the tenant's owner does this", "borcli topic describe shows the owner, borcli tenant show the tenant's"},
+	{"a topic's owner those of his topic", "sign as the tenant's owner; borcli tenant show names it"},
+	{"the tenant has as many topics", "delete one, or have more allowed: borcli tenant set TENANT --topics N"},
+	{"not as many partitions left", "delete a topic, or have more allowed: borcli tenant set TENANT --partitions N"},
+	{"their number never falls", "borcli topic describe shows how many there are"},
+	{"reputation is below 20", "have the account pardoned: borcli tenant pardon ACCOUNT"},
 }
 
 // advise adds to a refusal of a system contract what to do about it.

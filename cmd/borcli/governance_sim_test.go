@@ -115,6 +115,7 @@ func simulate(t *testing.T) *simulatedChain {
 	}
 	alloc[contracts.ProducersAddress] = types.Account{Code: contracts.ProducersCode(), Storage: contracts.ProducersStorage(p), Balance: p.TotalStake()}
 	alloc[contracts.MembersAddress] = types.Account{Code: contracts.MembersCode(), Storage: contracts.MembersStorage(m), Balance: new(big.Int)}
+	alloc[contracts.TopicsAddress] = types.Account{Code: contracts.TopicsCode(), Balance: new(big.Int)}
 	socket := filepath.Join(s.dir, "geth.ipc")
 	s.backend = simulated.NewBackend(alloc, func(n *gethnode.Config, c *ethconfig.Config) { n.IPCPath, c.Genesis.GasLimit = socket, 100_000_000 })
 	t.Cleanup(func() { require.NoError(t, s.backend.Close()) })

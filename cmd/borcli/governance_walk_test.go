@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -149,6 +150,7 @@ func TestWalkOneProducer(t *testing.T) {
 	require.Contains(t, w.do(key, "upgrade", "propose", "--genesis", filepath.Join(dir, node.GenesisFile)), "is decided: upgrade next")
 	require.Contains(t, squeeze(w.do("", "upgrade", "list")), "1000000 pending upgrade next")
 	w.withdraws(key, filepath.Join(dir, node.GenesisFile))
+	w.topics(key)
 	var rules chainRules
 	require.NoError(t, json.Unmarshal([]byte(w.do("", "parameter", "list", "--json")), &rules))
 	height := strconv.FormatUint(uint64(rules.Number)+contracts.ChangeNotice+100, 10) // time for a slow machine to get it into a block
@@ -161,6 +163,23 @@ func TestWalkOneProducer(t *testing.T) {
 	require.Equal(t, exitUsage, o.code)
 	require.Contains(t, o.err, "of another network")
 	w.exportAndVerify(filepath.Join(dir, node.GenesisFile))
+}
+
+// topics makes the node's account a broker and has it create a topic, as a chain with all its rules does.
+func (w *walk) topics(key string) {
+	w.t.Helper()
+	var members []memberInfo
+	require.NoError(w.t, json.Unmarshal([]byte(w.do("", "member", "list", "--json")), &members))
+	owner := members[0].Account.Hex()
+	require.Contains(w.t, w.do(key, "member", "roles", members[0].PeerID, "producer,broker"), "has taken effect")
+	w.do(key, "contract", "send", "topics", "registerBroker", "127.0.0.1", "9092", hexutil.Encode([]byte(members[0].PeerID)))
+	require.Contains(w.t, squeeze(w.do("", "topic", "brokers")), "1 127.0.0.1:9092 yes "+owner)
+	require.Contains(w.t, w.do(key, "tenant", "set", "acme", "--owner", owner), "has taken effect: tenant acme of "+owner)
+	require.Contains(w.t, w.do(key, "topic", "create", "acme.orders", "--partitions", "256", "--wait", "final"), "has the id "+contracts.TopicID("acme.orders", 1).Hex())
+	require.Contains(w.t, squeeze(w.do("", "tenant", "show", "acme")), "topics 1 of 100 partitions 256 of 1000")
+	require.Contains(w.t, squeeze(w.do("", "topic", "describe", "acme.orders")), "255 1 1 1")
+	require.Contains(w.t, w.do(key, "member", "roles", members[0].PeerID, "producer"), "has taken effect")
+	require.Contains(w.t, squeeze(w.do("", "topic", "brokers")), "1 127.0.0.1:9092 no "+owner)
 }
 
 // withdraws has an upgrade voted that the node has no description of, which takes --force, and withdrawn again.

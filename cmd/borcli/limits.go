@@ -14,5 +14,10 @@ const (
 	dialTimeout    = 10 * time.Second
 	pollInterval   = 200 * time.Millisecond // between two looks for a receipt or finality
 
+	auditOperations = 100         // the newest, unless more are asked for
+	rightsBlocks    = 50_000      // whose events are asked for at once
+	rightsAccounts  = 256         // whose reputation is asked for at once
+	rightsLag       = time.Minute // within which brokers learn of a change, clocks included
+
 	gasMarginPercent = 20 // added to the node's estimate: the state may change before the transaction runs
 )

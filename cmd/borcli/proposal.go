@@ -122,6 +122,17 @@ var proposalKinds = map[uint8]struct { //nolint:gochecknoglobals // a constant t
 		}
 		return "make " + x[0] + " the admin"
 	}},
+	contracts.ProposeSetTenant: {"set-tenant", "string,address,uint64,uint32,uint32,uint32",
+		[]string{"name", "owner", "bytesPerSecond", "connections", "topics", "partitions"}, func(x []string) string {
+			owner := x[1]
+			if owner == (common.Address{}).Hex() {
+				owner = "nobody"
+			}
+			return fmt.Sprintf("tenant %s of %s with %s bytes per second, %s connections, %s topics and %s partitions", x[0], owner, x[2], x[3], x[4], x[5])
+		}},
+	contracts.ProposePardon: {"pardon", "address", []string{"account"}, func(x []string) string {
+		return "give " + x[0] + " its reputation back"
+	}},
 }
 
 func onOff(v, on, off string) string {

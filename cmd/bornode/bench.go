@@ -15,7 +15,7 @@ func benchCommand() *cobra.Command {
 	var jsonPath string
 	var scale float64
 	var runs, seconds int
-	cmd := &cobra.Command{Use: "bench", Short: "Measure imports, networks, transports and joins on this machine"}
+	cmd := &cobra.Command{Use: "bench", Short: "Measure imports, networks, transports, joins and topics on this machine"}
 	add := func(use, short string, measure func(*cobra.Command, *bench.Report) error) {
 		cmd.AddCommand(&cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
 			r := &bench.Report{Machine: figures.Machine()}
@@ -50,7 +50,7 @@ func benchCommand() *cobra.Command {
 		}
 		return network(c, r)
 	})
-	cmd.AddCommand(benchTransport(&jsonPath), benchFar(), benchSync(&jsonPath), benchTransfer())
+	cmd.AddCommand(benchTransport(&jsonPath), benchFar(), benchSync(&jsonPath), benchPubSub(&jsonPath), benchTransfer())
 	f := cmd.PersistentFlags()
 	f.StringVar(&jsonPath, "json", "", "also write the figures to this file")
 	f.Float64Var(&scale, "scale", 1, "size of the histories")

@@ -7,6 +7,19 @@ interface IProducers {
     function revoke(address account) external;
 }
 
+interface ITopics {
+    function setTenant(
+        string calldata name,
+        address owner,
+        uint64 bytesPerSecond,
+        uint32 connections,
+        uint32 topics,
+        uint32 partitions
+    ) external;
+    function pardon(address account) external;
+    function revokeBroker(bytes calldata peerId) external;
+}
+
 /// Which nodes may connect and as what, which accounts may send transactions or deploy, and what the producers decided
 /// about parameters and upgrades. Everything changes by proposal and the votes of a quorum of the current schedule's
 /// accounts, or by the admin if genesis named one. It is part of the genesis state.
@@ -48,6 +61,9 @@ contract Members {
     uint8 public constant UPGRADE = 8; // (uint64 height, string name, bytes32 digest)
     uint8 public constant SET_ADMIN = 9; // (address account), zero: none
 
+    uint8 public constant SET_TENANT = 10; // the arguments of Topics.setTenant
+    uint8 public constant PARDON = 11; // (address account)
+
     uint256 public constant MAX_NODES = 4096;
     uint256 public constant MAX_LISTED = 65536; // accounts per list
     uint256 public constant MAX_DATA = 8192; // bytes of a proposal
@@ -58,6 +74,7 @@ contract Members {
     uint256 public constant MAX_VALUE = 32; // bytes of a change's value
 
     IProducers internal constant PRODUCERS = IProducers(0x0000000000000000000000000000000000000B01);
+    ITopics internal constant TOPICS = ITopics(0x0000000000000000000000000000000000000b03);
 
     address internal _admin;
     bool internal _sendersRestricted;
@@ -170,6 +187,10 @@ contract Members {
         } else if (kind == SET_ADMIN) {
             _admin = abi.decode(data, (address));
             emit AdminSet(_admin);
+        } else if (kind == SET_TENANT) {
+            _setTenant(data);
+        } else if (kind == PARDON) {
+            TOPICS.pardon(abi.decode(data, (address)));
         } else {
             revert("Members: no such kind of proposal");
         }
@@ -183,6 +204,7 @@ contract Members {
         bytes32 id = keccak256(peerId);
         uint256 place = _nodePlace[id];
         address before;
+        bool served;
         if (place == 0) {
             require(_nodes.length < MAX_NODES, "Members: the list of nodes is full");
             _nodes.push(Node(account, roles, peerId));
@@ -193,12 +215,14 @@ contract Members {
                 before = n.account;
                 _producerNodes[before]--;
             }
+            served = n.roles & BROKER != 0 && (roles & BROKER == 0 || n.account != account);
             n.account = account;
             n.roles = roles;
         }
         if (roles & PRODUCER != 0) _producerNodes[account]++;
         emit NodeSet(peerId, account, roles);
         if (before != address(0) && _producerNodes[before] == 0) PRODUCERS.revoke(before);
+        if (served) TOPICS.revokeBroker(peerId);
     }
 
     function _removeNode(bytes memory peerId) private {
@@ -218,6 +242,19 @@ contract Members {
             _producerNodes[gone.account]--;
             if (_producerNodes[gone.account] == 0) PRODUCERS.revoke(gone.account);
         }
+        if (gone.roles & BROKER != 0) TOPICS.revokeBroker(peerId);
+    }
+
+    function _setTenant(bytes memory data) private {
+        (
+            string memory name,
+            address owner,
+            uint64 bytesPerSecond,
+            uint32 connections,
+            uint32 topics,
+            uint32 partitions
+        ) = abi.decode(data, (string, address, uint64, uint32, uint32, uint32));
+        TOPICS.setTenant(name, owner, bytesPerSecond, connections, topics, partitions);
     }
 
     function _listed(

@@ -1,0 +1,73 @@
+package gate
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/pubsub/batch"
+	"github.com/bornode/bornode/pubsub/seal"
+)
+
+func FuzzAnswers(f *testing.F) {
+	led := &fakeLedger{topics: map[string]Topic{}, keys: map[string]seal.Key{}}
+	plain, secret := led.create("acme.plain", false), led.create("acme.secret", true)
+	e := &Engine{cfg: Config{Topics: led, Keys: led, Log: zap.NewNop()}, ring: seal.NewRing([32]byte{}), said: map[string]bool{}, ctx: f.Context()}
+	raw := batch.Encode(batch.Header{LastOffsetDelta: 1, Count: 2}, []byte("records"))
+	resp := kmsg.NewPtrFetchResponse()
+	t := kmsg.NewFetchResponseTopic()
+	t.Topic = "acme.plain"
+	p := kmsg.NewFetchResponseTopicPartition()
+	p.RecordBatches = raw
+	t.Partitions = append(t.Partitions, p)
+	resp.Topics = append(resp.Topics, t)
+	for _, v := range []int16{4, 7, 12} {
+		f.Add(uint8(0), uint8(v), appendResponse(nil, head{key: 1, version: v}, resp))
+	}
+	f.Add(uint8(1), uint8(3), appendResponse(nil, head{key: 18, version: 3}, kmsg.NewPtrApiVersionsResponse()))
+	f.Add(uint8(2), uint8(9), appendResponse(nil, head{key: 0, version: 9}, kmsg.NewPtrProduceResponse()))
+	f.Add(uint8(3), uint8(9), appendResponse(nil, head{key: 3, version: 9}, kmsg.NewPtrMetadataResponse()))
+	f.Fuzz(func(t *testing.T, kind, version uint8, frame []byte) {
+		if len(frame) < 8 {
+			return
+		}
+		s := e.session(nil, nil, time.Time{}, func(h string, p int32) (string, int32) { return h, p })
+		defer s.cancel(nil)
+		h := head{version: int16(version % 13)}
+		switch kind % 4 {
+		case 0:
+			h.key = 1
+			want := map[string]asked{"acme.plain": {t: plain, offsets: map[int32]int64{0: 0}}, "acme.secret": {t: secret, offsets: map[int32]int64{0: 0}}}
+			_, _ = s.fetched(h, nil, frame, want, 0)
+		case 1:
+			h.key = 18
+			_, _ = apiVersions(h, nil, frame)
+		case 2:
+			_, _ = s.produced(h, nil, frame, nil, nil)
+		case 3:
+			h.key = 3
+			_, _ = s.addresses(h, nil, frame)
+		}
+	})
+}
+
+func FuzzReadFrame(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 4, 1, 2, 3, 4})
+	f.Add([]byte{0x7f, 0, 0, 4, 1, 2, 3, 4})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		frame, err := readFrame(bytes.NewReader(b), nil)
+		if err != nil {
+			require.LessOrEqual(t, cap(frame), 256<<10, "a length alone must not take memory")
+			return
+		}
+		require.Equal(t, b[:len(frame)], frame)
+		h, err := parseHead(frame)
+		if err == nil {
+			_, _ = parseRequest(frame, h, kmsg.NewPtrProduceRequest())
+		}
+	})
+}

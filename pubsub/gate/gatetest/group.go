@@ -1,0 +1,103 @@
+package gatetest
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// group answers as the coordinator of groups with one member.
+func (b *Broker) group(req kmsg.Request, resp kmsg.Response) {
+	b.Lock()
+	defer b.Unlock()
+	switch r := req.(type) {
+	case *kmsg.FindCoordinatorRequest:
+		b.coordinator(r, resp.(*kmsg.FindCoordinatorResponse))
+	case *kmsg.DescribeClusterRequest:
+		c := resp.(*kmsg.DescribeClusterResponse)
+		for id := range b.listeners {
+			n := kmsg.NewDescribeClusterResponseBroker()
+			n.NodeID = int32(id)
+			n.Host, n.Port = b.place(id)
+			c.Brokers = append(c.Brokers, n)
+		}
+	case *kmsg.JoinGroupRequest:
+		b.join(r, resp.(*kmsg.JoinGroupResponse))
+	case *kmsg.SyncGroupRequest:
+		if len(r.GroupAssignment) == 1 {
+			b.plan = r.GroupAssignment[0].MemberAssignment
+		}
+		resp.(*kmsg.SyncGroupResponse).MemberAssignment = b.plan
+	case *kmsg.OffsetCommitRequest:
+		c := resp.(*kmsg.OffsetCommitResponse)
+		for _, rt := range r.Topics {
+			t := kmsg.NewOffsetCommitResponseTopic()
+			t.Topic = rt.Topic
+			for _, rp := range rt.Partitions {
+				b.offsets[fmt.Sprintf("%s/%s/%d", r.Group, rt.Topic, rp.Partition)] = rp.Offset
+				p := kmsg.NewOffsetCommitResponseTopicPartition()
+				p.Partition = rp.Partition
+				t.Partitions = append(t.Partitions, p)
+			}
+			c.Topics = append(c.Topics, t)
+		}
+	case *kmsg.OffsetFetchRequest:
+		b.offsetFetch(r, resp.(*kmsg.OffsetFetchResponse))
+	}
+}
+
+func (b *Broker) place(id int) (string, int32) {
+	host, port, _ := net.SplitHostPort(b.listeners[id].Addr().String())
+	n, _ := strconv.Atoi(port)
+	return host, int32(n)
+}
+
+func (b *Broker) coordinator(req *kmsg.FindCoordinatorRequest, resp *kmsg.FindCoordinatorResponse) {
+	resp.Host, resp.Port = b.place(0)
+	for _, key := range req.CoordinatorKeys {
+		c := kmsg.NewFindCoordinatorResponseCoordinator()
+		c.Key = key
+		c.Host, c.Port = b.place(0)
+		resp.Coordinators = append(resp.Coordinators, c)
+	}
+}
+
+func (b *Broker) join(req *kmsg.JoinGroupRequest, resp *kmsg.JoinGroupResponse) {
+	if req.MemberID == "" && req.Version >= 4 {
+		b.member = "member-1"
+		resp.ErrorCode, resp.MemberID = kerr.MemberIDRequired.Code, b.member
+		return
+	}
+	resp.Generation, resp.LeaderID, resp.MemberID = 1, b.member, b.member
+	resp.Protocol, resp.ProtocolType = kmsg.StringPtr(req.Protocols[0].Name), kmsg.StringPtr("consumer")
+	m := kmsg.NewJoinGroupResponseMember()
+	m.MemberID, m.ProtocolMetadata = b.member, req.Protocols[0].Metadata
+	resp.Members = append(resp.Members, m)
+}
+
+func (b *Broker) offsetFetch(req *kmsg.OffsetFetchRequest, resp *kmsg.OffsetFetchResponse) {
+	for _, rt := range req.Topics {
+		t := kmsg.NewOffsetFetchResponseTopic()
+		t.Topic = rt.Topic
+		for _, n := range rt.Partitions {
+			p := kmsg.NewOffsetFetchResponseTopicPartition()
+			p.Partition, p.Offset = n, -1
+			if o, ok := b.offsets[fmt.Sprintf("%s/%s/%d", req.Group, rt.Topic, n)]; ok {
+				p.Offset = o
+			}
+			t.Partitions = append(t.Partitions, p)
+		}
+		resp.Topics = append(resp.Topics, t)
+	}
+}
+
+// Committed is the offset that a group committed; false: none.
+func (b *Broker) Committed(group, topic string, partition int32) (int64, bool) {
+	b.Lock()
+	defer b.Unlock()
+	o, ok := b.offsets[fmt.Sprintf("%s/%s/%d", group, topic, partition)]
+	return o, ok
+}

@@ -1,0 +1,75 @@
+package gate
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/bornode/bornode/pubsub/seal"
+)
+
+// metrics are the engine's figures. Nothing in them names a topic, a client or a key.
+type metrics struct {
+	connections, pending              prometheus.Gauge
+	requests, failures                *prometheus.CounterVec
+	sealed, opened, repeated, refused prometheus.Counter
+	proved                            prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	var errs []error
+	register := func(c prometheus.Collector) {
+		if reg != nil {
+			errs = append(errs, reg.Register(c))
+		}
+	}
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "bornode", Subsystem: "topics_gate", Name: name, Help: help}
+	}
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts(opts(name, help)))
+		register(c)
+		return c
+	}
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), labels)
+		register(c)
+		return c
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts(opts(name, help)))
+		register(g)
+		return g
+	}
+	m := &metrics{
+		connections: gauge("connections", "Connections of clients, each with one to a broker."),
+		pending:     gauge("unproved_batches", "Delivered batches that no checkpoint on the chain binds yet."),
+		requests:    vec("requests_total", "Requests of clients, by kind.", "request"),
+		failures:    vec("failures_total", "What brokers served or refused that was told as an error, by kind: tampered, no_key, downgrade, login, unreachable, other.", "kind"),
+		sealed:      counter("sealed_batches_total", "Batches that were encrypted."),
+		opened:      counter("opened_batches_total", "Batches that were decrypted."),
+		repeated:    counter("repeated_batches_total", "Batches that stood in a partition twice and were shown once."),
+		refused:     counter("refused_batches_total", "Batches that were not sent, for want of a key or of an answer from the chain."),
+		proved:      counter("proved_batches_total", "Delivered batches that a checkpoint on the chain was found to bind."),
+	}
+	return m, errors.Join(errs...)
+}
+
+// failed counts a failure by its kind.
+func (m *metrics) failed(err error) {
+	var tampered *TamperError
+	var none *seal.NoKeyError
+	var down *DowngradeError
+	kind := "other"
+	switch {
+	case errors.As(err, &tampered):
+		kind = "tampered"
+	case errors.As(err, &down):
+		kind = "downgrade"
+	case errors.As(err, &none), errors.Is(err, seal.ErrSealed):
+		kind = "no_key"
+	case errors.Is(err, ErrLogin), errors.Is(err, ErrToken):
+		kind = "login"
+	}
+	m.failures.WithLabelValues(kind).Inc()
+}

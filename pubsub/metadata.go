@@ -1,0 +1,138 @@
+package pubsub
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/bornode/bornode/pubsub/kafka"
+	"github.com/bornode/bornode/pubsub/ledger"
+	"github.com/bornode/bornode/pubsub/replica"
+)
+
+// unset is what authorised operations are when nobody asked for them.
+const unset = -2147483648
+
+var (
+	topicOps   = []uint8{opRead, opWrite, opCreate, opDelete, opAlter, opDescribe, opDescConf, opAltConf}
+	clusterOps = []uint8{opCreate, opAlter, opDescribe, opCluster, opDescConf, opAltConf}
+)
+
+// operations are the bits of what the principal may do.
+func (x *call) operations(ops []uint8, resource uint8, name string) (bits int32) {
+	for _, op := range ops {
+		if x.may(op, resource, name) {
+			bits |= 1 << op
+		}
+	}
+	return bits
+}
+
+func (b *Broker) metadata(x *call, r *kmsg.MetadataRequest) kafka.Reply {
+	resp := r.ResponseKind().(*kmsg.MetadataResponse)
+	resp.ClusterID = text(b.deps.ClusterID)
+	resp.ControllerID = x.node(b.deps.Account)
+	resp.AuthorizedOperations = unset
+	if r.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = x.operations(clusterOps, onCluster, clusterName)
+	}
+	for _, n := range x.brokers() {
+		resp.Brokers = append(resp.Brokers, kmsg.MetadataResponseBroker{NodeID: n.ID, Host: n.Host, Port: n.Port})
+	}
+	if r.Topics == nil || r.Version == 0 && len(r.Topics) == 0 {
+		for _, t := range x.v.Topics("") {
+			if x.may(opDescribe, onTopic, t.Name) && t.Tenant != ownTenant {
+				resp.Topics = append(resp.Topics, x.describeTopic(r, t))
+			}
+		}
+		return kafka.Now(resp)
+	}
+	for i := range r.Topics {
+		resp.Topics = append(resp.Topics, x.metadataTopic(r, &r.Topics[i]))
+	}
+	return kafka.Now(resp)
+}
+
+// metadataTopic answers for one topic that the request names.
+func (x *call) metadataTopic(r *kmsg.MetadataRequest, in *kmsg.MetadataRequestTopic) kmsg.MetadataResponseTopic {
+	var t *ledger.Topic
+	var err error
+	if in.Topic != nil {
+		t, err = x.topic(*in.Topic, opDescribe)
+		if err == kerr.UnknownTopicOrPartition && tenantOf(*in.Topic) == "" {
+			err = kerr.InvalidTopicException
+		}
+	} else if t, err = x.topicByUUID(in.TopicID, opDescribe); err != nil {
+		err = kerr.UnknownTopicID
+	}
+	if err != nil {
+		out := kmsg.NewMetadataResponseTopic()
+		out.ErrorCode, out.Topic, out.TopicID = code(err), in.Topic, in.TopicID
+		return out
+	}
+	x.record(t, opDescribe, -1, -1, -1)
+	return x.describeTopic(r, t)
+}
+
+// describeTopic tells of a topic's partitions and who leads them.
+func (x *call) describeTopic(r *kmsg.MetadataRequest, t *ledger.Topic) kmsg.MetadataResponseTopic {
+	out := kmsg.NewMetadataResponseTopic()
+	out.Topic, out.TopicID = text(t.Name), uuidOf(t.ID)
+	out.IsInternal = t.Tenant == ownTenant
+	out.AuthorizedOperations = unset
+	if r.IncludeTopicAuthorizedOperations {
+		out.AuthorizedOperations = x.operations(topicOps, onTopic, t.Name)
+	}
+	out.Partitions = make([]kmsg.MetadataResponseTopicPartition, len(t.Partitions))
+	for i := range t.Partitions {
+		l, p := &t.Partitions[i], &out.Partitions[i]
+		*p = kmsg.NewMetadataResponseTopicPartition()
+		p.Partition, p.Leader, p.LeaderEpoch = int32(i), x.node(l.Leader), l.Epoch //nolint:gosec // few
+		if x.b.deps.Replicas.CutOff(replica.ID{Topic: t.ID, Partition: p.Partition}) {
+			p.Leader = -1 // this broker leads as far as it knows; others know better
+		}
+		if p.Leader < 0 {
+			p.ErrorCode = kerr.LeaderNotAvailable.Code
+		}
+		for _, a := range l.Replicas {
+			n := x.v.BrokerByAccount(a)
+			switch {
+			case n == nil:
+				continue
+			case n.Live:
+				p.ISR = append(p.ISR, n.ID)
+			default:
+				p.OfflineReplicas = append(p.OfflineReplicas, n.ID)
+			}
+			p.Replicas = append(p.Replicas, n.ID)
+		}
+	}
+	return out
+}
+
+// brokers are the live ones with the addresses under which this client reaches them.
+func (x *call) brokers() []ledger.Broker {
+	var out []ledger.Broker
+	for _, n := range x.v.Brokers() {
+		if !n.Live {
+			continue
+		}
+		if n.Account == x.b.deps.Account {
+			n.Host, n.Port = x.ownAddress(n)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func (b *Broker) describeCluster(x *call, r *kmsg.DescribeClusterRequest) kafka.Reply {
+	resp := r.ResponseKind().(*kmsg.DescribeClusterResponse)
+	resp.ClusterID, resp.ControllerID, resp.EndpointType = b.deps.ClusterID, x.node(b.deps.Account), r.EndpointType
+	resp.ClusterAuthorizedOperations = unset
+	if r.IncludeClusterAuthorizedOperations {
+		resp.ClusterAuthorizedOperations = x.operations(clusterOps, onCluster, clusterName)
+	}
+	for _, n := range x.brokers() {
+		resp.Brokers = append(resp.Brokers, kmsg.DescribeClusterResponseBroker{NodeID: n.ID, Host: n.Host, Port: n.Port})
+	}
+	return kafka.Now(resp)
+}

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/bornode/bornode/pubsub/batch"
+)
+
+// compact copies what is live in mostly dead segments forward, oldest first, at most moveBytesPerTick.
+func (s *Store) compact() error {
+	left := int64(moveBytesPerTick)
+	for _, seg := range s.sparse() {
+		if left <= 0 {
+			return nil
+		}
+		n, err := s.moveSegment(seg, left)
+		s.m.moved.Add(float64(n))
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
+}
+
+// sparse are the segments that are worth emptying.
+func (s *Store) sparse() []uint32 {
+	s.wal.mu.Lock()
+	defer s.wal.mu.Unlock()
+	if len(s.snaps) < keptSnapshots || s.wal.err != nil {
+		return nil
+	}
+	var list, small []uint32
+	for _, g := range s.segs {
+		switch {
+		case !g.sealed || g.runs == 0 || g.number >= s.snaps[0]:
+		case g.live < g.size/liveShare:
+			list = append(list, g.number)
+		case g.live < s.cfg.SegmentBytes/liveShare:
+			small = append(small, g.number)
+		}
+	}
+	if len(small) >= smallSegments {
+		list = append(list, small...)
+	}
+	slices.SortFunc(list, cmp.Compare[uint32])
+	return list
+}
+
+// moveSegment copies live batches of a segment forward until about limit bytes are copied.
+func (s *Store) moveSegment(seg uint32, limit int64) (moved int64, err error) {
+	for _, p := range s.partitionsAfter(0, maxPartitions) {
+		for moved < limit {
+			n, err := p.moveOnce(seg)
+			moved += n
+			if errors.Is(err, ErrDeleted) || gone(err) || err == nil && n == 0 {
+				break
+			}
+			if err != nil {
+				return moved, err
+			}
+		}
+	}
+	return moved, nil
+}
+
+// moveOnce copies some batches of the first run that the partition has in the segment; 0: it has none there.
+func (p *Partition) moveOnce(seg uint32) (int64, error) {
+	p.mu.Lock()
+	i := slices.IndexFunc(p.runs, func(r *run) bool { return r.seg == seg })
+	if i < 0 || p.deleted {
+		p.mu.Unlock()
+		return 0, nil
+	}
+	r := *p.runs[i]
+	p.mu.Unlock()
+	es, next, err := p.s.entriesFrom(&r, r.base)
+	if err != nil {
+		return 0, err
+	}
+	var at []located
+	size := int64(0)
+	for j, e := range es {
+		end := next
+		if j+1 < len(es) {
+			end = es[j+1].base
+		}
+		if size += int64(e.size); j > 0 && size > chunkBytes {
+			break
+		}
+		at = append(at, located{place{seg, e.pos, e.size}, e.base, end})
+	}
+	b, err := p.s.read(p.number, at)
+	if err != nil {
+		return 0, err
+	}
+	size = int64(len(b))
+	if err := p.s.wal.admit(false); err != nil {
+		return 0, err
+	}
+	return size, p.putMoved(seg, b)
+}
+
+// putMoved appends copies of batches that are still live in the segment.
+func (p *Partition) putMoved(seg uint32, b []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.deleted {
+		return ErrDeleted
+	}
+	return batch.Each(b, func(h batch.Header, raw []byte) error {
+		if !slices.ContainsFunc(p.runs, func(r *run) bool { return r.seg == seg && r.base < h.NextOffset() && r.next > h.BaseOffset }) {
+			return nil // dropped meanwhile
+		}
+		w := p.s.wal
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		at := w.put(p.number, kindMoved, raw)
+		p.touch()
+		p.addMoved(&h, at)
+		return nil
+	})
+}

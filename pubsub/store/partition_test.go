@@ -1,0 +1,270 @@
+package store
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/pubsub/batch"
+)
+
+func TestProducersAreHeardOnceAndInOrder(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	send := func(epoch int16, seq int32) (Appended, error) {
+		return p.Append(0, made(int(seq), 2, 300, 1, 7, epoch, seq), 1000)
+	}
+	for i := range int32(10) {
+		a, err := send(0, 2*i)
+		require.NoError(t, err)
+		require.Equal(t, int64(2*i), a.Base)
+	}
+	check := func() {
+		for i := int32(5); i < 10; i++ {
+			a, err := send(0, 2*i)
+			require.NoError(t, err)
+			require.True(t, a.Duplicate)
+			require.Equal(t, int64(2*i), a.Base)
+			require.Equal(t, int64(2*i+2), a.Next)
+		}
+		_, err := send(0, 8) // forgotten: six batches ago
+		require.ErrorIs(t, err, ErrOutOfOrder)
+		_, err = send(0, 22)
+		require.ErrorIs(t, err, ErrOutOfOrder)
+		_, err = send(1, 5)
+		require.ErrorIs(t, err, ErrOutOfOrder)
+		require.Equal(t, int64(20), p.End())
+	}
+	check()
+	sealed(t, s)
+	require.NoError(t, s.Close())
+	s = open(t, fs, testConfig())
+	p = s.Partition(id(0))
+	check()
+	_, err := send(1, 0)
+	require.NoError(t, err)
+	_, err = send(0, 20)
+	require.ErrorIs(t, err, ErrProducerFenced)
+}
+
+func TestSequencesGoOnAfterTheLargest(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p := create(t, s, 0)
+	add(t, p, 0, made(1, 2, 10, 1, 7, 0, 0x7ffffffe))
+	a := add(t, p, 0, made(1, 2, 10, 1, 7, 0, 0))
+	require.False(t, a.Duplicate)
+}
+
+func TestATruncationFindsWhatProducersHadSentBefore(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	for i := range int32(40) {
+		add(t, p, 0, made(int(i), 1, 700, 1, 7, 0, i))
+	}
+	sealed(t, s)
+	_, err := p.Truncate(12)
+	require.NoError(t, err)
+	check := func() {
+		for i := int32(7); i < 12; i++ {
+			a, err := p.Append(0, made(int(i), 1, 700, 1, 7, 0, i), 1)
+			require.NoError(t, err)
+			require.True(t, a.Duplicate, "sequence %d", i)
+			require.Equal(t, int64(i), a.Base)
+		}
+	}
+	check()
+	require.NoError(t, s.Close())
+	s = open(t, fs, testConfig())
+	p = s.Partition(id(0))
+	check()
+	require.False(t, add(t, p, 0, made(12, 1, 700, 1, 7, 0, 12)).Duplicate)
+}
+
+func TestProducersAreForgottenOldestFirst(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p := create(t, s, 0)
+	for i := range int64(maxProducers + 1) {
+		_, err := p.Append(0, made(int(i), 1, 1, 1, i, 0, 0), 1000+i)
+		require.NoError(t, err)
+	}
+	require.Equal(t, int64(maxProducers), s.producers.Load())
+	require.NotContains(t, p.producers, int64(0))
+	require.Contains(t, p.producers, int64(1))
+	s.Tick(time.UnixMilli(1500).Add(producerExpiry))
+	require.NotContains(t, p.producers, int64(499))
+	require.Contains(t, p.producers, int64(500))
+}
+
+func TestOldLeadersAreFenced(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	add(t, p, 3, plain(1, 1, 10))
+	_, err := p.Append(2, plain(2, 1, 10), 1)
+	require.ErrorIs(t, err, ErrFenced)
+	m, err := p.Promise(5)
+	require.NoError(t, err)
+	require.NoError(t, s.Durable(t.Context(), m))
+	require.NoError(t, s.Close())
+	s = open(t, disk{fs.Crash(0)}, testConfig())
+	p = s.Partition(id(0))
+	require.Equal(t, int32(5), p.Promised())
+	_, err = p.Append(4, plain(2, 1, 10), 1)
+	require.ErrorIs(t, err, ErrFenced)
+	_, err = p.Enter(4)
+	require.ErrorIs(t, err, ErrFenced)
+	_, err = p.Promise(4)
+	require.ErrorIs(t, err, ErrFenced)
+	_, err = p.Enter(6)
+	require.NoError(t, err)
+	e, end := p.Position()
+	require.Equal(t, int32(6), e)
+	require.Equal(t, int64(1), end)
+	require.Equal(t, int32(6), p.Promised())
+}
+
+func TestEpochsAndTheirEnds(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p := create(t, s, 0)
+	for i, e := range []int32{1, 1, 4, 4, 6} {
+		add(t, p, e, plain(i, 2, 10))
+	}
+	require.Equal(t, []EpochStart{{1, 0}, {4, 4}, {6, 8}}, p.Epochs())
+	for _, c := range []struct {
+		ask, epoch int32
+		end        int64
+	}{{0, -1, -1}, {1, 1, 4}, {3, 1, 4}, {4, 4, 8}, {5, 4, 8}, {6, 6, 10}, {9, 6, 10}} {
+		e, end := p.EndOf(c.ask)
+		require.Equal(t, c.epoch, e, c.ask)
+		require.Equal(t, c.end, end, c.ask)
+	}
+	_, err := p.Enter(9)
+	require.NoError(t, err)
+	e, end := p.EndOf(9)
+	require.Equal(t, int32(9), e)
+	require.Equal(t, int64(10), end)
+	_, err = p.Truncate(7)
+	require.NoError(t, err)
+	require.Equal(t, []EpochStart{{1, 0}, {4, 4}}, p.Epochs())
+	require.Equal(t, int64(6), p.End(), "the batch that holds 7 begins at 6")
+}
+
+func TestFollowersTakeOnlyWhatContinues(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p := create(t, s, 0)
+	at := func(base int64, epoch int32) []byte {
+		raw := plain(int(base), 2, 50)
+		batch.Assign(raw, base, epoch)
+		return raw
+	}
+	_, err := p.Accept(at(1, 1))
+	require.ErrorIs(t, err, ErrGap)
+	_, err = p.Accept(at(0, 3))
+	require.NoError(t, err)
+	_, err = p.Accept(at(0, 3))
+	require.ErrorIs(t, err, ErrGap)
+	_, err = p.Accept(at(2, 2))
+	require.ErrorIs(t, err, ErrGap)
+	bad := at(2, 3)
+	bad[len(bad)-1] ^= 1
+	_, err = p.Accept(bad)
+	require.ErrorIs(t, err, batch.ErrCorrupt)
+	_, err = p.Accept(append(at(2, 3), 0))
+	require.ErrorIs(t, err, batch.ErrCorrupt)
+	require.Equal(t, int64(2), p.End())
+}
+
+func TestCommittedRecordsStay(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	for i := range 10 {
+		add(t, p, 0, plain(i, 1, 10))
+	}
+	p.SetCommitted(1000)
+	require.Equal(t, int64(10), p.Committed())
+	_, err := p.Truncate(9)
+	require.ErrorIs(t, err, ErrCommitted)
+	_, err = p.Reset(9)
+	require.ErrorIs(t, err, ErrCommitted)
+	require.ErrorIs(t, p.DeleteBefore(11), ErrOutOfRange)
+	require.NoError(t, s.Close())
+	s = open(t, fs, testConfig())
+	require.Equal(t, int64(10), s.Partition(id(0)).Committed())
+}
+
+func TestDurableEndIsWhatWasSynced(t *testing.T) {
+	cfg := testConfig()
+	cfg.FsyncInterval = time.Minute
+	s := open(t, newDisk(), cfg)
+	p := create(t, s, 0)
+	a := add(t, p, 0, plain(1, 1, 10))
+	require.NoError(t, s.Durable(t.Context(), a.Mark))
+	add(t, p, 0, plain(2, 1, 10))
+	require.Equal(t, int64(1), p.DurableEnd())
+	require.Equal(t, int64(2), p.End())
+	_, err := p.Truncate(0)
+	require.NoError(t, err)
+	require.Equal(t, int64(0), p.DurableEnd())
+}
+
+func TestWaitersHearOfChanges(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p := create(t, s, 0)
+	closed := func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	c := p.Changed()
+	require.False(t, closed(c))
+	add(t, p, 0, plain(1, 1, 10))
+	require.True(t, closed(c))
+	c = p.Changed()
+	p.SetCommitted(0)
+	require.False(t, closed(c))
+	p.SetCommitted(1)
+	require.True(t, closed(c))
+	c = p.Changed()
+	require.NoError(t, s.Delete(id(0)))
+	require.True(t, closed(c))
+	require.True(t, closed(p.Changed()))
+	_, err := p.Append(0, plain(1, 1, 10), 1)
+	require.ErrorIs(t, err, ErrDeleted)
+}
+
+func TestOffsetsAreFoundByTime(t *testing.T) {
+	cfg := testConfig()
+	cfg.SegmentBytes = 128 << 10 // several blocks of index entries in a segment
+	s := open(t, newDisk(), cfg)
+	p := create(t, s, 0)
+	for i := range 3000 {
+		add(t, p, 0, made(i, 2, 1, int64(100+10*i), -1, 0, 0))
+	}
+	sealed(t, s)
+	require.True(t, slices.ContainsFunc(p.runs, func(r *run) bool { return r.count > 3*indexBlockEntries }))
+	for _, i := range []int64{0, 1, 169, 170, 171, 172, 340, 341, 342, 343, 1000, 2500, 2999} {
+		off, ts, ok := p.OffsetAt(100 + 10*i - 3)
+		require.True(t, ok)
+		require.Equal(t, 2*i, off)
+		require.Equal(t, 100+10*i, ts)
+		b, err := p.Read(2*i+1, 1, everything)
+		require.NoError(t, err)
+		h, _, err := batch.Parse(b)
+		require.NoError(t, err)
+		require.Equal(t, 2*i, h.BaseOffset)
+		upTo, err := p.Read(2*i, 1<<20, 2*i+3)
+		require.NoError(t, err)
+		require.Len(t, upTo, len(b), "only one batch ends at or below")
+	}
+	_, _, ok := p.OffsetAt(100 + 10*3000)
+	require.False(t, ok)
+	require.Len(t, all(t, p), 3000)
+}

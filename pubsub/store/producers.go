@@ -1,0 +1,177 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/bornode/bornode/pubsub/batch"
+)
+
+// sentBatch is a batch that a producer has sent.
+type sentBatch struct {
+	firstSeq, lastSeq int32
+	base, next        int64
+}
+
+// producer is what a partition remembers of an idempotent producer: its epoch and its newest batches.
+type producer struct {
+	epoch int16
+	n     uint8
+	seen  int64                      // ms
+	sent  [producerBatches]sentBatch // oldest first
+}
+
+func (r *producer) last() *sentBatch { return &r.sent[r.n-1] }
+
+func (r *producer) add(b sentBatch) {
+	if r.n == producerBatches {
+		copy(r.sent[:], r.sent[1:])
+		r.n--
+	}
+	r.sent[r.n] = b
+	r.n++
+}
+
+// checkSequence says whether a batch of an idempotent producer is the next one (nil, nil) or one that is in the log. The
+// caller holds mu.
+func (p *Partition) checkSequence(h *batch.Header) (*sentBatch, error) {
+	if h.ProducerID < 0 {
+		return nil, nil
+	}
+	r := p.producers[h.ProducerID]
+	switch {
+	case h.FirstSequence < 0 || h.ProducerEpoch < 0:
+		return nil, fmt.Errorf("%w: producer %d sent epoch %d, sequence %d", ErrOutOfOrder, h.ProducerID, h.ProducerEpoch, h.FirstSequence)
+	case r == nil: // never seen, or forgotten: its first word is believed, as Kafka does
+		return nil, nil
+	case h.ProducerEpoch < r.epoch:
+		return nil, fmt.Errorf("%w: producer %d has epoch %d, the batch %d", ErrProducerFenced, h.ProducerID, r.epoch, h.ProducerEpoch)
+	case h.ProducerEpoch > r.epoch:
+		if h.FirstSequence != 0 {
+			return nil, fmt.Errorf("%w: producer %d begins epoch %d with %d", ErrOutOfOrder, h.ProducerID, h.ProducerEpoch, h.FirstSequence)
+		}
+		return nil, nil
+	case r.n == 0:
+		return nil, nil
+	}
+	for i := range r.sent[:r.n] {
+		if b := &r.sent[i]; b.firstSeq == h.FirstSequence && b.lastSeq == h.LastSequence() {
+			return b, nil
+		}
+	}
+	if want := int32((int64(r.last().lastSeq) + 1) & 0x7fffffff); h.FirstSequence != want { //nolint:gosec // masked
+		return nil, fmt.Errorf("%w: producer %d sent %d, %d is next", ErrOutOfOrder, h.ProducerID, h.FirstSequence, want)
+	}
+	return nil, nil
+}
+
+// sent remembers a batch that was added. The caller holds mu and wal.mu.
+func (p *Partition) sent(h *batch.Header, now int64) {
+	if h.ProducerID < 0 || h.FirstSequence < 0 {
+		return
+	}
+	r := p.producers[h.ProducerID]
+	if r == nil {
+		if len(p.producers) >= maxProducers || p.s.producers.Load() >= maxAllProducers {
+			p.forgetOldest()
+		}
+		r = &producer{epoch: h.ProducerEpoch}
+		p.producers[h.ProducerID] = r
+		p.s.producers.Add(1)
+	}
+	if r.epoch != h.ProducerEpoch {
+		r.epoch, r.n = h.ProducerEpoch, 0
+	}
+	r.seen = now
+	r.add(sentBatch{h.FirstSequence, h.LastSequence(), h.BaseOffset, h.NextOffset()})
+}
+
+func (p *Partition) forgetOldest() {
+	oldest, seen := int64(-1), int64(0)
+	for id, r := range p.producers {
+		if oldest < 0 || r.seen < seen {
+			oldest, seen = id, r.seen
+		}
+	}
+	if oldest >= 0 {
+		delete(p.producers, oldest)
+		p.s.producers.Add(-1)
+	}
+}
+
+func (p *Partition) forgetProducers() {
+	p.s.producers.Add(-int64(len(p.producers)))
+	clear(p.producers)
+}
+
+// expireProducers forgets producers not seen since. The caller holds mu and wal.mu.
+func (p *Partition) expireProducers(since int64) {
+	for id, r := range p.producers {
+		if r.seen < since {
+			delete(p.producers, id)
+			p.s.producers.Add(-1)
+		}
+	}
+}
+
+// sentBefore is what producers that lose all remembered batches at a truncation to end had sent before it, as far as
+// the newest maxRebuildHeads batches tell: without it a batch from before the cut could be taken twice. The caller holds
+// mu.
+func (p *Partition) sentBefore(end int64) (map[int64]*producer, error) {
+	lost := make(map[int64]*producer)
+	for id, r := range p.producers {
+		if r.n > 0 && r.sent[0].base >= end {
+			lost[id] = &producer{epoch: -1, seen: r.seen}
+		}
+	}
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	var heads []batch.Header // newest first
+	for i := len(p.runs) - 1; i >= 0 && len(heads) < maxRebuildHeads; i-- {
+		r := p.runs[i]
+		if r.base >= end {
+			continue
+		}
+		es, err := p.s.entriesBefore(r, min(end, r.next), maxRebuildHeads-len(heads))
+		if err != nil {
+			return nil, err
+		}
+		for j := len(es) - 1; j >= 0; j-- {
+			h, err := p.s.readHead(p.number, r.seg, es[j])
+			if err != nil {
+				return nil, err
+			}
+			heads = append(heads, h)
+		}
+	}
+	for i := len(heads) - 1; i >= 0; i-- {
+		h := &heads[i]
+		r := lost[h.ProducerID]
+		if r == nil || h.FirstSequence < 0 {
+			continue
+		}
+		if r.epoch != h.ProducerEpoch {
+			r.epoch, r.n = h.ProducerEpoch, 0
+		}
+		r.add(sentBatch{h.FirstSequence, h.LastSequence(), h.BaseOffset, h.NextOffset()})
+	}
+	return lost, nil
+}
+
+// unsend forgets the batches from end on; found is what sentBefore said. The caller holds mu and wal.mu.
+func (p *Partition) unsend(end int64, found map[int64]*producer) {
+	for id, r := range p.producers {
+		for r.n > 0 && r.last().base >= end {
+			r.n--
+		}
+		if r.n > 0 {
+			continue
+		}
+		if f := found[id]; f != nil && f.n > 0 {
+			p.producers[id] = f
+			continue
+		}
+		delete(p.producers, id)
+		p.s.producers.Add(-1)
+	}
+}

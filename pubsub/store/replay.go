@@ -1,0 +1,340 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"go.uber.org/zap"
+)
+
+// replay takes the records of the segments behind the snapshot's and makes the log ready to append to.
+func (s *Store) replay(f found, base uint32) error {
+	i, _ := slices.BinarySearch(f.logs, base+1)
+	logs := f.logs[i:]
+	w := s.wal
+	for i, seg := range logs {
+		if seg != base+1+uint32(i) { //nolint:gosec // few files
+			return damaged(logName(base+1+uint32(i)), 0, "the file is lost; %s follows", logName(seg)) //nolint:gosec // as above
+		}
+		open, err := s.replaySegment(seg, i == len(logs)-1)
+		if err != nil {
+			return err
+		}
+		if open {
+			return nil
+		}
+	}
+	w.mu.Lock()
+	w.begin(base + 1 + uint32(len(logs))) //nolint:gosec // as above
+	w.durable = markOf(w.seg-1, 1<<32-1)
+	w.mu.Unlock()
+	return nil
+}
+
+// replaySegment takes the records of a segment. open: the log goes on in it; only the last one may be.
+func (s *Store) replaySegment(seg uint32, last bool) (open bool, err error) {
+	sc, err := s.scan(seg)
+	if err != nil {
+		if last && errors.Is(err, errNoHeader) { // the process died while it made the segment; nothing was in it
+			s.log.Info("the newest segment had not been begun", zap.String("file", logName(seg)))
+			s.wal.mu.Lock()
+			defer s.wal.mu.Unlock()
+			s.wal.begin(seg)
+			s.wal.durable = markOf(seg-1, 1<<32-1)
+			return true, nil
+		}
+		return false, err
+	}
+	defer func() {
+		if !open {
+			err = errors.Join(err, sc.f.Close())
+		}
+	}()
+	w := s.wal
+	w.mu.Lock()
+	w.seg, w.off, w.salt, w.records, w.opened = seg, segmentHeaderBytes, sc.salt, 0, nil
+	s.account(seg, 0, 0)
+	w.mu.Unlock()
+	var synced uint32
+	for {
+		r, err := sc.next()
+		if errors.Is(err, io.EOF) || err != nil && last {
+			err = s.reopen(sc, synced, err, last)
+			return err == nil, err
+		}
+		if err != nil {
+			return false, &DamageError{File: sc.name, Pos: sc.pos, Cause: err}
+		}
+		synced = max(synced, r.durable)
+		w.mu.Lock()
+		w.off = r.pos + uint32(r.recordLen) //nolint:gosec // below the segment's size
+		w.records++
+		w.mu.Unlock()
+		if r.kind == kindEnd {
+			return false, s.sealReplayed(sc)
+		}
+		if err := s.replayRecord(seg, &r); err != nil {
+			return false, &DamageError{File: sc.name, Pos: int64(r.pos), Cause: err}
+		}
+	}
+}
+
+// replayRecord makes the change that a record tells of.
+func (s *Store) replayRecord(seg uint32, r *record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.byNumber[r.number]
+	switch {
+	case r.kind == kindSynced:
+		return nil
+	case r.kind == kindCreate:
+		id, keep := decodeCreate(r.payload)
+		s.wal.mu.Lock()
+		defer s.wal.mu.Unlock()
+		if p == nil {
+			p = s.addPartition(id, r.number, keep)
+		}
+		p.retention = keep
+		return nil
+	case p == nil:
+		return fmt.Errorf("a record of kind %d is of partition number %d, which does not exist", r.kind, r.number)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var lost map[int64]*producer
+	end := p.end
+	if r.kind == kindTruncate {
+		var err error
+		if end = toI64(r.payload); end < p.start || end > p.end {
+			return fmt.Errorf("partition %v has %d to %d, it was truncated to %d", p.id, p.start, p.end, end)
+		}
+		if lost, err = p.sentBefore(end); err != nil {
+			return err
+		}
+	}
+	s.wal.mu.Lock()
+	defer s.wal.mu.Unlock()
+	at := place{seg, r.pos, uint32(len(r.payload))} //nolint:gosec // bounded
+	switch r.kind {
+	case kindBatch:
+		if r.header.BaseOffset != p.end {
+			return fmt.Errorf("partition %v ends at %d, the batch begins at %d", p.id, p.end, r.header.BaseOffset)
+		}
+		p.addBatch(&r.header, at, s.now())
+	case kindMoved:
+		p.addMoved(&r.header, at)
+	case kindTruncate:
+		p.truncate(end, lost)
+	default:
+		p.apply(r.kind, r.payload)
+		if r.kind == kindDelete {
+			delete(s.byID, p.id)
+			delete(s.byNumber, p.number)
+		}
+	}
+	return nil
+}
+
+// sealReplayed seals a segment that ends as a full one does.
+func (s *Store) sealReplayed(sc *scanner) error {
+	if sc.pos != sc.size {
+		return damaged(sc.name, sc.pos, "%d bytes behind the segment's end", sc.size-sc.pos)
+	}
+	w := s.wal
+	w.mu.Lock()
+	w.durable = w.tail()
+	j := s.prepareSeal(w.seg, w.off)
+	w.jobs, w.opened = []*sealJob{j}, nil
+	w.mu.Unlock()
+	return s.seal(j)
+}
+
+// reopen makes the last segment ready to be appended to. why says what is wrong with the bytes at the scanner's place;
+// io.EOF: they are the end. Bytes that no later record says were synced are written again: the kernel may hold them
+// though the disk never got them, and would not write them for a new sync.
+func (s *Store) reopen(sc *scanner, synced uint32, why error, last bool) error {
+	if !last {
+		return damaged(sc.name, sc.pos, "the segment ends before its end was written, but %s follows", logName(sc.seg+1))
+	}
+	if !errors.Is(why, io.EOF) {
+		at, err := sc.proof()
+		if err != nil {
+			return err
+		}
+		if at > 0 || sc.pos < int64(synced) {
+			return damaged(sc.name, sc.pos, "%w, and a record at byte %d says that these bytes had been synced", why, at)
+		}
+		s.log.Warn("the end of the log had not been synced and is cut; nothing in it was acknowledged",
+			zap.String("file", sc.name), zap.Int64("at", sc.pos), zap.Int64("bytes", sc.size-sc.pos), zap.NamedError("found", why))
+	}
+	var err error
+	if sc.size > sc.pos {
+		err = sc.f.Truncate(sc.pos)
+	}
+	buf := make([]byte, chunkBytes)
+	for at := int64(synced); at < sc.pos && err == nil; {
+		b := buf[:min(int64(len(buf)), sc.pos-at)]
+		if _, err = sc.f.ReadAt(b, at); err == nil || errors.Is(err, io.EOF) {
+			err = writeAll(sc.f, b, at)
+		}
+		at += int64(len(b))
+	}
+	if err == nil {
+		err = errors.Join(sc.f.Sync(), s.fs.SyncDir("."))
+	}
+	if err != nil {
+		return fmt.Errorf("repair the end of %s: %w", sc.name, err)
+	}
+	s.file, s.fileSeg = sc.f, sc.seg
+	s.wal.mu.Lock()
+	defer s.wal.mu.Unlock()
+	s.wal.durable = s.wal.tail()
+	if s.wal.records > 0 {
+		s.wal.since = s.now()
+	}
+	return nil
+}
+
+var errNoHeader = errors.New("the segment has no header")
+
+// scanner reads the records of a segment in order.
+type scanner struct {
+	f    File
+	name string
+	seg  uint32
+	salt uint32
+	size int64
+	pos  int64
+	buf  []byte
+	at   int64 // of buf in the file
+}
+
+func (s *Store) scan(seg uint32) (*scanner, error) {
+	name := logName(seg)
+	f, err := s.fs.Open(name, os.O_RDWR)
+	if err != nil {
+		return nil, err
+	}
+	sc := &scanner{f: f, name: name, seg: seg, pos: segmentHeaderBytes}
+	if sc.size, err = f.Size(); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	b := make([]byte, segmentHeaderBytes)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", name, err), f.Close())
+	}
+	if sc.salt, err = decodeSegmentHeader(b[:n], seg); err != nil {
+		if sc.size <= segmentHeaderBytes {
+			err = errNoHeader
+		}
+		return nil, errors.Join(&DamageError{File: name, Cause: err}, f.Close())
+	}
+	return sc, nil
+}
+
+// peek is n bytes from pos, fewer at the end of the file. They are good until the next call.
+func (sc *scanner) peek(n int) ([]byte, error) {
+	if have := sc.at + int64(len(sc.buf)) - sc.pos; sc.pos < sc.at || have < int64(n) && sc.at+int64(len(sc.buf)) < sc.size {
+		want := int(min(int64(max(n, scanBytes)), sc.size-sc.pos))
+		if cap(sc.buf) < want {
+			sc.buf = make([]byte, want)
+		}
+		sc.buf, sc.at = sc.buf[:want], sc.pos
+		if m, err := sc.f.ReadAt(sc.buf, sc.at); m < want {
+			sc.buf = sc.buf[:0]
+			return nil, fmt.Errorf("read %s at %d: %w", sc.name, sc.at, err)
+		}
+	}
+	return sc.buf[sc.pos-sc.at : min(sc.pos-sc.at+int64(n), int64(len(sc.buf)))], nil
+}
+
+// next is the next record; its payload is good until the next call. io.EOF: the file ends here.
+func (sc *scanner) next() (record, error) {
+	if sc.pos == sc.size {
+		return record{}, io.EOF
+	}
+	b, err := sc.peek(recordHeaderBytes)
+	if err != nil {
+		return record{}, err
+	}
+	n, err := recordSize(b, uint32(sc.pos)) //nolint:gosec // below maxSegmentBytes and a record
+	if err != nil {
+		return record{}, err
+	}
+	if b, err = sc.peek(n); err != nil {
+		return record{}, err
+	}
+	r, err := decodeRecord(b, sc.salt, uint32(sc.pos)) //nolint:gosec // as above
+	if err == nil {
+		sc.pos += int64(n)
+	}
+	return r, err
+}
+
+// proof looks behind pos for a record that says that the bytes at pos had been synced, and gives its place; 0: none.
+func (sc *scanner) proof() (int64, error) {
+	bad := sc.pos
+	defer func() { sc.pos = bad }()
+	for sc.pos = bad + 1; sc.pos < sc.size; sc.pos++ {
+		b, err := sc.peek(recordHeaderBytes)
+		if err != nil {
+			return 0, err
+		}
+		pos := uint32(sc.pos) //nolint:gosec // as above
+		n, err := recordSize(b, pos)
+		if err != nil || int64(be.Uint32(b[12:])) <= bad {
+			continue
+		}
+		k := kind(b[20])
+		if b, err = sc.peek(n); err != nil {
+			return 0, err
+		}
+		if recordSum(sc.salt, b, checked(k, b[recordHeaderBytes:])) == be.Uint32(b) {
+			return sc.pos, nil
+		}
+	}
+	return 0, nil
+}
+
+// scanRuns makes the index of a full segment from its records alone.
+func (s *Store) scanRuns(seg uint32) (*sealJob, error) {
+	sc, err := s.scan(seg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sc.f.Close() }() // was only read
+	scratch := &Store{wal: newWAL(&s.cfg), byNumber: make(map[uint32]*Partition), segs: make(map[uint32]*segment)}
+	scratch.wal.seg = seg
+	for {
+		r, err := sc.next()
+		if err != nil {
+			return nil, &DamageError{File: sc.name, Pos: sc.pos, Cause: err}
+		}
+		if r.kind == kindEnd {
+			return scratch.prepareSeal(seg, uint32(sc.pos)), nil //nolint:gosec // as above
+		}
+		p := scratch.byNumber[r.number]
+		if p == nil {
+			p = newPartition(scratch, ID{}, r.number)
+			scratch.byNumber[r.number] = p
+		}
+		at := place{seg, r.pos, uint32(len(r.payload))} //nolint:gosec // bounded
+		switch h := r.header; r.kind {
+		case kindBatch:
+			p.cutOut(h.BaseOffset, maxOffset)
+			h.ProducerID = -1 // states are not needed
+			p.addBatch(&h, at, 0)
+		case kindMoved:
+			p.end = max(p.end, h.NextOffset())
+			p.addMoved(&h, at)
+		case kindTruncate:
+			p.cutOut(toI64(r.payload), maxOffset)
+		case kindReset, kindDelete:
+			p.cutOut(0, maxOffset)
+		}
+	}
+}

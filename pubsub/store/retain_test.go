@@ -1,0 +1,216 @@
+package store
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func logs(t *testing.T, fs FS) (out []uint32) {
+	names, err := fs.List(".")
+	require.NoError(t, err)
+	for _, n := range names {
+		if seg, ok := numberOf(n, logSuffix); ok {
+			out = append(out, seg)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// tick ticks until nothing changes.
+func tick(t *testing.T, s *Store, now time.Time) {
+	for range 6 {
+		s.Tick(now)
+		synced(t, s)
+		sealed(t, s)
+	}
+}
+
+func TestRetentionBySizeFreesSegments(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p, err := s.Create(id(0), Retention{Bytes: 20 << 10})
+	require.NoError(t, err)
+	for i := range 500 {
+		add(t, p, 0, plain(i, 1, 1000-61))
+	}
+	sealed(t, s)
+	tick(t, s, time.UnixMilli(0))
+	require.Zero(t, p.Start(), "nothing is committed")
+	p.SetCommitted(300)
+	tick(t, s, time.UnixMilli(0))
+	require.LessOrEqual(t, p.Start(), int64(300))
+	p.SetCommitted(500)
+	tick(t, s, time.UnixMilli(0))
+	kept := (p.End() - p.Start()) * 1000
+	require.GreaterOrEqual(t, kept, int64(20<<10))
+	require.LessOrEqual(t, kept, int64(20<<10+16<<10))
+	require.LessOrEqual(t, len(logs(t, fs)), 6)
+	want := all(t, p)
+	require.NoError(t, s.Close())
+	s = open(t, fs, testConfig())
+	require.Equal(t, want, all(t, s.Partition(id(0))))
+}
+
+func TestRetentionByTime(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p, err := s.Create(id(0), Retention{Age: time.Second})
+	require.NoError(t, err)
+	q := create(t, s, 1)
+	for i := range 100 {
+		add(t, p, 0, made(i, 1, 500, int64(100*i), -1, 0, 0))
+	}
+	add(t, q, 0, plain(1, 1, 10))
+	p.SetCommitted(100)
+	sealed(t, s)
+	tick(t, s, time.UnixMilli(5000))
+	require.LessOrEqual(t, p.Start(), int64(40))
+	require.Greater(t, p.Start(), int64(40-32), "a segment has fewer batches than that")
+	tick(t, s, time.UnixMilli(100*99+1000+1))
+	require.Equal(t, int64(100), p.Start(), "what is still in memory goes batch by batch")
+	tick(t, s, time.Now().Add(2*time.Hour)) // the open segment is sealed for its age, and the next
+	for range 3 {
+		add(t, p, 0, made(1, 1, 10, 1<<60, -1, 0, 0))
+		tick(t, s, time.Now().Add(4*time.Hour))
+	}
+	require.LessOrEqual(t, len(logs(t, fs)), 5)
+	require.Len(t, all(t, q), 1)
+}
+
+func TestWhatLivesInDeadSegmentsMovesForward(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	busy, err := s.Create(id(0), Retention{Bytes: 1000})
+	require.NoError(t, err)
+	quiet := create(t, s, 1)
+	for i := range 400 {
+		add(t, busy, 0, plain(i, 1, 900))
+		if i%10 == 0 {
+			add(t, quiet, int32(i/200), made(i, 2, 100, int64(i), 3, 0, int32(2*(i/10))))
+		}
+	}
+	busy.SetCommitted(400)
+	sealed(t, s)
+	want := all(t, quiet)
+	require.Greater(t, len(logs(t, fs)), 20)
+	tick(t, s, time.UnixMilli(0))
+	require.LessOrEqual(t, len(logs(t, fs)), 8)
+	check := func() {
+		require.Equal(t, want, all(t, quiet))
+		require.Equal(t, []EpochStart{{0, 0}, {1, 40}}, quiet.Epochs())
+		off, _, ok := quiet.OffsetAt(195)
+		require.True(t, ok)
+		require.Equal(t, int64(40), off)
+		require.True(t, add(t, quiet, 1, made(390, 2, 100, 390, 3, 0, 78)).Duplicate)
+	}
+	check()
+	require.NoError(t, s.Close())
+	fs = disk{fs.Crash(0)}
+	s = open(t, fs, testConfig())
+	quiet = s.Partition(id(1))
+	check()
+	_, err = quiet.Truncate(11)
+	require.NoError(t, err)
+	add(t, quiet, 1, plain(1, 1, 10))
+	want = all(t, quiet)
+	require.Equal(t, int64(11), quiet.End())
+	require.NoError(t, s.Close())
+	s = open(t, fs, testConfig())
+	require.Equal(t, want, all(t, s.Partition(id(1))))
+}
+
+func TestDeletedPartitionsFreeTheirSegments(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	for n := range int32(20) {
+		p := create(t, s, n)
+		for i := range 20 {
+			add(t, p, 0, plain(i, 1, 1000))
+		}
+	}
+	sealed(t, s)
+	before := len(logs(t, fs))
+	for n := range int32(20) {
+		require.NoError(t, s.Delete(id(n)))
+	}
+	require.NoError(t, s.Delete(id(99)))
+	p := create(t, s, 3)
+	require.Zero(t, p.End())
+	add(t, p, 0, plain(1, 1, 10))
+	tick(t, s, time.Now())
+	require.Less(t, len(logs(t, fs)), before/2)
+	require.NoError(t, s.Close())
+	s = open(t, fs, testConfig())
+	require.Equal(t, []ID{id(3)}, s.List())
+	require.Len(t, all(t, s.Partition(id(3))), 1)
+}
+
+func TestManyPartitionsShareSegments(t *testing.T) {
+	fs := newDisk()
+	cfg := testConfig()
+	cfg.SegmentBytes = 1 << 20
+	s := open(t, fs, cfg)
+	const n = 10000
+	for i := range int32(n) {
+		add(t, create(t, s, i), 0, plain(int(i), 1, 60))
+	}
+	sealed(t, s)
+	names, err := fs.List(".")
+	require.NoError(t, err)
+	require.Less(t, len(names), 12)
+	require.NoError(t, s.Close())
+	s = open(t, fs, cfg)
+	require.Len(t, s.List(), n)
+	for i := int32(0); i < n; i += 997 {
+		require.Len(t, all(t, s.Partition(id(i))), 1)
+	}
+}
+
+func TestACopyOfWhatWasTruncatedMeanwhileIsNotTaken(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p := create(t, s, 0)
+	for i := range 40 {
+		add(t, p, 0, plain(i, 1, 500))
+	}
+	sealed(t, s)
+	old, err := p.Read(10, 2000, everything)
+	require.NoError(t, err)
+	_, err = p.Truncate(5)
+	require.NoError(t, err)
+	for i := range 40 {
+		add(t, p, 1, plain(100+i, 1, 500))
+	}
+	want := all(t, p)
+	require.NoError(t, p.putMoved(1, old))
+	require.Equal(t, want, all(t, p))
+}
+
+// What somebody still has to read stays, whoever wants it dropped.
+func TestWhatIsHeldStays(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p, err := s.Create(id(0), Retention{Bytes: 1})
+	require.NoError(t, err)
+	for i := range 20 {
+		add(t, p, 0, plain(i, 1, 100))
+	}
+	p.SetCommitted(20)
+	held := int64(7)
+	s.Hold(func(of ID, start int64) int64 {
+		require.Equal(t, id(0), of)
+		require.LessOrEqual(t, start, held)
+		return held
+	})
+	require.NoError(t, p.DeleteBefore(5))
+	require.Equal(t, int64(5), p.Start())
+	require.NoError(t, p.DeleteBefore(15))
+	require.Equal(t, int64(7), p.Start())
+	tick(t, s, time.UnixMilli(0))
+	require.Equal(t, int64(7), p.Start())
+	held = 20
+	tick(t, s, time.UnixMilli(0))
+	require.Greater(t, p.Start(), int64(15))
+}
