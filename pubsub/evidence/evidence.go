@@ -146,9 +146,14 @@ func (e *Evidence) Alarms() []Alarm {
 }
 
 func (e *Evidence) alarm(a Alarm) {
-	a.Time = e.deps.Now()
 	e.log.Error("the evidence of a topic does not agree: "+a.Text+"; compare the brokers' logs before you trust this topic",
 		zap.Binary("topic", a.Topic[:8]), zap.Int32("partition", a.Partition), zap.Int64("offset", a.Offset), zap.Uint64("checkpoint", a.Seq))
+	e.keep(a)
+}
+
+// keep counts an alarm and shows it to who asks.
+func (e *Evidence) keep(a Alarm) {
+	a.Time = e.deps.Now()
 	e.m.alarms.Inc()
 	e.mu.Lock()
 	defer e.mu.Unlock()
