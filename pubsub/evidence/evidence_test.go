@@ -136,8 +136,7 @@ func TestWhatIsInNoTreeIsNeeded(t *testing.T) {
 	require.Equal(t, int64(6), n.e.Read(p0, 0))
 	require.Equal(t, int64(6), n.e.Read(p0, 6))
 	require.Equal(t, int64(math.MaxInt64), n.e.Read(p0, 7), "it is lost already")
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestOperationsAreFoldedAndOnTheChain(t *testing.T) {
@@ -160,8 +159,7 @@ func TestOperationsAreFoldedAndOnTheChain(t *testing.T) {
 	require.Equal(t, map[common.Address]int{{2}: 1, {3}: 2}, c.refused)
 	require.NoError(t, n.e.out.once(context.Background(), false), "nothing to do")
 	require.Equal(t, uint64(1), c.commits[n.account])
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 // Whatever the moment of a crash, an operation that was queued is on the chain once.
@@ -201,8 +199,7 @@ func TestACommitCountsOnceAcrossCrashes(t *testing.T) {
 			n.open(t, c, quick)
 			require.NoError(t, n.e.out.once(context.Background(), false))
 			require.Equal(t, map[string]int{"1/0": 1, "2/0": 1, "3/0": 1}, count(c.operations(topicA)))
-			require.NoError(t, n.e.db.Close())
-			n.e = nil
+			n.close(t)
 		})
 	}
 }
@@ -227,8 +224,7 @@ func TestStrangersWaitBeforeOthers(t *testing.T) {
 	require.ErrorIs(t, n.e.Spare(ctx, stranger), context.Canceled)
 	require.NoError(t, n.e.Spare(ctx, func() bool { return false }))
 	require.NoError(t, n.e.Ready(ctx))
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestARefusedCommitKeepsItsOperations(t *testing.T) {
@@ -250,8 +246,7 @@ func TestARefusedCommitKeepsItsOperations(t *testing.T) {
 	require.NoError(t, n.e.out.once(context.Background(), false))
 	require.Equal(t, map[string]int{"1/29": 1, "2/0": 1}, count(c.operations(topicA)))
 	require.Zero(t, c.marks[topicA].Seq)
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestACommitKeepsItsBounds(t *testing.T) {
@@ -289,8 +284,7 @@ func TestACommitKeepsItsBounds(t *testing.T) {
 	for _, s := range sizes {
 		require.LessOrEqual(t, s, 120<<10)
 	}
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestPressureFoldsCoarselyThenHoldsBack(t *testing.T) {
@@ -321,8 +315,7 @@ func TestPressureFoldsCoarselyThenHoldsBack(t *testing.T) {
 	go func() { waits <- n.e.Ready(context.Background()) }()
 	r.dropped(maxHeld)
 	require.NoError(t, <-waits)
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestReceiptsAreTheBrokersWord(t *testing.T) {
@@ -486,8 +479,7 @@ func TestHeadsOfACheckpointOnItsWayAreKept(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 2*(i+1), r.Heads[0].Leaves)
 	}
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestAnswersBearForeignBytes(t *testing.T) {
@@ -499,8 +491,7 @@ func TestAnswersBearForeignBytes(t *testing.T) {
 			_, _ = n.e.Answer(context.Background(), kind, bytes.Repeat([]byte{0xff}, size))
 		}
 	}
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func FuzzDecodeHeads(f *testing.F) {

@@ -18,8 +18,11 @@ func TestATamperedReplicaIsNamed(t *testing.T) {
 	}
 	produce(p0, 6, ns...)
 	ns[2].log.raw[p0][4] = makeBatch(12, 1, 3, "forged") // with a good checksum
+	for _, n := range ns { // all hear of the first checkpoint, which is the only one
+		n.open(t, c, quick)
+	}
 	for _, n := range ns {
-		n.start(t, c, quick)
+		n.run(t)
 		n.e.Committed(p0)
 	}
 	eventually(t, "alarm", func() bool { return len(ns[2].e.Alarms()) > 0 })
