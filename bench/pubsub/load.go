@@ -45,7 +45,7 @@ func (r *run) open(ctx context.Context, by through) (topic string, p producer, c
 	case clientTrusting, clientLibrary, clientEncrypted:
 		return r.openLibrary(ctx, by.client)
 	}
-	if topic, err = r.topic(ctx, partitions); err != nil {
+	if topic, err = r.topic(ctx, partitions, by.replicas); err != nil {
 		return "", nil, nil, err
 	}
 	need := kgo.AllISRAcks()
@@ -140,9 +140,10 @@ func (r *run) fetch(ctx context.Context, consume func() (consumer, error), size 
 	return profiled()
 }
 
-// delay measures the time from producer to consumer at a fixed rate, acknowledged by all.
-func (r *run) delay(ctx context.Context) error {
-	topic, err := r.topic(ctx, partitions)
+// delay measures the time from producer to consumer at a fixed rate, acknowledged by all, and what the nodes use for both:
+// at one rate all variants have the same batches to work on.
+func (r *run) delay(ctx context.Context, rate int) error {
+	topic, err := r.topic(ctx, partitions, brokers)
 	if err != nil {
 		return err
 	}
@@ -155,13 +156,14 @@ func (r *run) delay(ctx context.Context) error {
 	if err := warm(ctx, c); err != nil {
 		return fmt.Errorf("topic %s: %w", topic, err)
 	}
-	total := r.o.Rate * r.o.Seconds
+	idle := r.idle(ctx)
+	total := rate * r.o.Seconds
 	bounded, cancel := context.WithTimeout(ctx, time.Duration(r.o.Seconds)*time.Second+drainTime)
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	begun := time.Now()
-	wg.Go(func() { produceAtRate(bounded, c, begun, r.o.Rate, total) })
+	begun, before := time.Now(), r.used()
+	wg.Go(func() { produceAtRate(bounded, c, begun, rate, total) })
 	late := make([]time.Duration, 0, total)
 	for len(late) < total {
 		f := c.PollFetches(bounded)
@@ -173,8 +175,10 @@ func (r *run) delay(ctx context.Context) error {
 		f.EachRecord(func(x *kgo.Record) { late = append(late, now-stamped(x.Value)) })
 	}
 	slices.Sort(late)
-	r.note(0, through{}, whatMedian, figures.Quantile(late, 0.5).Seconds()*1000)
-	r.note(0, through{}, whatTail, figures.Quantile(late, 0.99).Seconds()*1000)
+	r.calm(ctx)
+	r.note(rate, through{}, whatRateCPU, micros(r.beside(idle, begun, before))/float64(total))
+	r.note(rate, through{}, whatMedian, figures.Quantile(late, 0.5).Seconds()*1000)
+	r.note(rate, through{}, whatTail, figures.Quantile(late, 0.99).Seconds()*1000)
 	return r.gone(ctx, topic)
 }
 
