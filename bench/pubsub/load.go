@@ -67,7 +67,7 @@ func producing() []kgo.Opt {
 	return []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(maxWaiting)}
 }
 
-// load produces for a while as fast as it goes, waits until the network is calm, then fetches all of it.
+// load produces for a while as fast as it goes, waits until the network is calm, then fetches all of it three times.
 func (r *run) load(ctx context.Context, size int, by through) error {
 	topic, p, consume, err := r.open(ctx, by)
 	if err != nil {
@@ -117,14 +117,30 @@ func (r *run) load(ctx context.Context, size int, by through) error {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
+// fetch reads all of a topic again and again.
 func (r *run) fetch(ctx context.Context, consume func() (consumer, error), size int, by through, records int64, idle float64) error {
+	profiled := r.profile(ctx, by, size, "fetch")
+	begun, before := time.Now(), r.used()
+	for range fetches {
+		if err := readAll(ctx, consume, records); err != nil {
+			return err
+		}
+	}
+	seconds, client, all := time.Since(begun).Seconds(), r.used().client, float64(fetches*records)
+	r.calm(ctx)
+	r.note(size, by, whatFetch, all/seconds)
+	r.note(size, by, whatFetchCPU, micros(r.beside(idle, begun, before))/all)
+	r.note(size, by, whatFetchClient, micros(client-before.client)/all)
+	return profiled()
+}
+
+// readAll reads so many records with a new client.
+func readAll(ctx context.Context, consume func() (consumer, error), records int64) error {
 	c, err := consume()
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	profiled := r.profile(ctx, by, size, "fetch")
-	begun, before := time.Now(), r.used()
 	for got := int64(0); got < records; {
 		n, err := c.poll(ctx)
 		if err != nil {
@@ -132,12 +148,7 @@ func (r *run) fetch(ctx context.Context, consume func() (consumer, error), size 
 		}
 		got += int64(n)
 	}
-	seconds, client := time.Since(begun).Seconds(), r.used().client
-	r.calm(ctx)
-	r.note(size, by, whatFetch, float64(records)/seconds)
-	r.note(size, by, whatFetchCPU, micros(r.beside(idle, begun, before))/float64(records))
-	r.note(size, by, whatFetchClient, micros(client-before.client)/float64(records))
-	return profiled()
+	return nil
 }
 
 // delay measures the time from producer to consumer at a fixed rate, acknowledged by all, and what the nodes use for both:

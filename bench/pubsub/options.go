@@ -22,6 +22,7 @@ const (
 	idleKept     = 20 * time.Second // for which a look at a network at rest counts
 	stampBytes   = 8                // a record of the run at a fixed rate begins with its time
 	delayBytes   = 1 << 10
+	fetches      = 3  // of all that was produced, by a new client each, one after another: one is over in a moment
 	warmRecords  = 50 // written and read, one by one, before delay is measured
 	maxSeconds   = 600
 	maxRounds    = 100
