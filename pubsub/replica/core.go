@@ -499,7 +499,7 @@ func fill(l Log, it *item) error {
 	if it.max == 0 || it.From >= it.UpTo {
 		return nil
 	}
-	b, err := l.Read(it.From, it.max, it.UpTo)
-	it.Data = b
+	var err error
+	it.pieces, err = l.Pieces(it.From, it.max, it.UpTo)
 	return err
 }

@@ -257,7 +257,7 @@ func (c *core) filled(peer string, it *item, err error) bool {
 		if err != nil {
 			c.log.Warn("a partition's log cannot be read for a peer", zap.String("peer", peer), zap.Error(err))
 		}
-		return err == nil && len(it.Data) > 0
+		return err == nil && it.bytes() > 0
 	}
 	m := c.members[peer]
 	if c.role != leading || m == nil || m.stream != it.stream {
@@ -269,17 +269,18 @@ func (c *core) filled(peer string, it *item, err error) bool {
 		c.out.busy()
 		return false
 	}
-	if len(it.Data) == 0 {
+	size := it.bytes()
+	if size == 0 {
 		return true
 	}
-	next, err := lastOffset(it.Data)
+	next, err := lastOffset(it.pieces[len(it.pieces)-1])
 	if err != nil {
 		c.fail("its log is damaged", err)
 		return false
 	}
 	m.next = max(m.next, next)
-	m.flight = append(m.flight, sent{next: next, bytes: len(it.Data)})
-	m.flying += len(it.Data)
+	m.flight = append(m.flight, sent{next: next, bytes: size})
+	m.flying += size
 	return true
 }
 

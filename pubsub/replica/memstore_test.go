@@ -204,6 +204,19 @@ func (l *memLog) Read(from int64, maxBytes int, upTo int64) ([]byte, error) {
 	return out, nil
 }
 
+// Pieces gives the bytes in two pieces where it can.
+func (l *memLog) Pieces(from int64, maxBytes int, upTo int64) ([][]byte, error) {
+	data, err := l.Read(from, maxBytes, upTo)
+	if err != nil || len(data) == 0 {
+		return nil, err
+	}
+	_, n, err := batch.ParseHeader(data)
+	if err != nil || n >= len(data) {
+		return [][]byte{data}, err
+	}
+	return [][]byte{data[:n], data[n:]}, nil
+}
+
 func (l *memLog) Batches(from, upTo int64, f func(h batch.Header, raw []byte) error) error {
 	l.s.mu.Lock()
 	list := slices.Clone(l.batches)
