@@ -13,6 +13,11 @@ const (
 	maxRoomWait = 5 * time.Second
 	// maxProduceWait bounds how long a produce may wait for its replicas.
 	maxProduceWait = 60 * time.Second
+	// metadataTopicBytes and metadataPartitionBytes are about what a topic and a partition take in an answer to Metadata, as
+	// structs and encoded. Answers above smallMetadata wait for memory as records do.
+	metadataTopicBytes     = 512
+	metadataPartitionBytes = 256
+	smallMetadata          = 64 << 10
 	// maxTenantsOfConn bounds the tenants that one connection may work with.
 	maxTenantsOfConn = 64
 	// gatherRecords is how long a fetch that wants many bytes rests between two looks at the log.
