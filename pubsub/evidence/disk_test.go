@@ -129,8 +129,7 @@ func TestNothingIsCommittedOnAChainThatIsBehind(t *testing.T) {
 	_, rest, err := n.e.ops.peek(10)
 	require.NoError(t, err)
 	require.Empty(t, rest)
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 // The folder of a broker on another chain is refused: numbers, trees and checkpoints of that one mean nothing here.

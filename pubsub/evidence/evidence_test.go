@@ -82,8 +82,11 @@ func TestATamperedReplicaIsNamed(t *testing.T) {
 	}
 	produce(p0, 6, ns...)
 	ns[2].log.raw[p0][4] = makeBatch(12, 1, 3, "forged") // with a good checksum
+	for _, n := range ns {                               // all hear of the first checkpoint, which is the only one
+		n.open(t, c, quick)
+	}
 	for _, n := range ns {
-		n.start(t, c, quick)
+		n.run(t)
 		n.e.Committed(p0)
 	}
 	eventually(t, "alarm", func() bool { return len(ns[2].e.Alarms()) > 0 })
@@ -178,8 +181,7 @@ func TestWhatIsInNoTreeIsNeeded(t *testing.T) {
 	require.Equal(t, int64(6), n.e.Read(p0, 0))
 	require.Equal(t, int64(6), n.e.Read(p0, 6))
 	require.Equal(t, int64(math.MaxInt64), n.e.Read(p0, 7), "it is lost already")
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestOperationsAreFoldedAndOnTheChain(t *testing.T) {
@@ -202,8 +204,7 @@ func TestOperationsAreFoldedAndOnTheChain(t *testing.T) {
 	require.Equal(t, map[common.Address]int{{2}: 1, {3}: 2}, c.refused)
 	require.NoError(t, n.e.out.once(context.Background(), false), "nothing to do")
 	require.Equal(t, uint64(1), c.commits[n.account])
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 // Whatever the moment of a crash, an operation that was queued is on the chain once.
@@ -243,8 +244,7 @@ func TestACommitCountsOnceAcrossCrashes(t *testing.T) {
 			n.open(t, c, quick)
 			require.NoError(t, n.e.out.once(context.Background(), false))
 			require.Equal(t, map[string]int{"1/0": 1, "2/0": 1, "3/0": 1}, count(c.operations(topicA)))
-			require.NoError(t, n.e.db.Close())
-			n.e = nil
+			n.close(t)
 		})
 	}
 }
@@ -269,8 +269,7 @@ func TestStrangersWaitBeforeOthers(t *testing.T) {
 	require.ErrorIs(t, n.e.Spare(ctx, stranger), context.Canceled)
 	require.NoError(t, n.e.Spare(ctx, func() bool { return false }))
 	require.NoError(t, n.e.Ready(ctx))
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestARefusedCommitKeepsItsOperations(t *testing.T) {
@@ -292,8 +291,7 @@ func TestARefusedCommitKeepsItsOperations(t *testing.T) {
 	require.NoError(t, n.e.out.once(context.Background(), false))
 	require.Equal(t, map[string]int{"1/29": 1, "2/0": 1}, count(c.operations(topicA)))
 	require.Zero(t, c.marks[topicA].Seq)
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestACommitKeepsItsBounds(t *testing.T) {
@@ -331,8 +329,7 @@ func TestACommitKeepsItsBounds(t *testing.T) {
 	for _, s := range sizes {
 		require.LessOrEqual(t, s, 120<<10)
 	}
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestPressureFoldsCoarselyThenHoldsBack(t *testing.T) {
@@ -363,8 +360,7 @@ func TestPressureFoldsCoarselyThenHoldsBack(t *testing.T) {
 	go func() { waits <- n.e.Ready(context.Background()) }()
 	r.dropped(maxHeld)
 	require.NoError(t, <-waits)
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestReceiptsAreTheBrokersWord(t *testing.T) {
@@ -528,8 +524,7 @@ func TestHeadsOfACheckpointOnItsWayAreKept(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 2*(i+1), r.Heads[0].Leaves)
 	}
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func TestAnswersBearForeignBytes(t *testing.T) {
@@ -541,8 +536,7 @@ func TestAnswersBearForeignBytes(t *testing.T) {
 			_, _ = n.e.Answer(context.Background(), kind, bytes.Repeat([]byte{0xff}, size))
 		}
 	}
-	require.NoError(t, n.e.db.Close())
-	n.e = nil
+	n.close(t)
 }
 
 func FuzzDecodeHeads(f *testing.F) {

@@ -16,7 +16,7 @@ func TestTwoHeadsUnderOneSignatureAreAReport(t *testing.T) {
 	c, ns := three(t)
 	n := ns[0]
 	n.open(t, c, quick)
-	defer func() { require.NoError(t, n.e.db.Close()); n.e = nil }()
+	defer n.close(t)
 	give := func(by *node, partition int32, leaves int64, root byte) {
 		heads, err := proof.NewHeads([]proof.Head{{Topic: [32]byte{9}, Partition: 3, Leaves: 1, Next: 1}, {Topic: topicA, Partition: partition, Leaves: leaves, Root: proof.Hash{root}, Next: 2 * leaves}})
 		require.NoError(t, err)

@@ -171,10 +171,7 @@ func (c *fakeChain) submit(who common.Address, data []byte) error {
 	brokers, height, after := c.brokers, c.height, c.after
 	c.mu.Unlock()
 	for _, b := range brokers {
-		if b.e == nil {
-			continue
-		}
-		require.NoError(c.t, b.e.Final(height, final))
+		require.NoError(c.t, b.use(func(e *Evidence) error { return e.Final(height, final) }))
 	}
 	if after != nil {
 		return after()
@@ -198,19 +195,49 @@ type node struct {
 	account common.Address
 	log     *memLog
 	dir     string
-	e       *Evidence
 	stop    func()
+
+	e  *Evidence // the test's own
+	mu sync.RWMutex
+	up *Evidence // what the chain and the others reach: nil once the broker is being stopped
+}
+
+// reach opens the broker to the chain and the others; with nil it waits until none of them is with it any more.
+func (n *node) reach(e *Evidence) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.up = e
+}
+
+// use calls f with the evidence, if the broker is there, and keeps it there meanwhile.
+func (n *node) use(f func(e *Evidence) error) error {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.up == nil {
+		return nil
+	}
+	return f(n.up)
+}
+
+// close ends evidence that was opened and not run.
+func (n *node) close(t *testing.T) {
+	n.reach(nil)
+	require.NoError(t, n.e.db.Close())
 }
 
 type peers struct{ c *fakeChain }
 
 func (p peers) Ask(ctx context.Context, peer string, kind uint8, q []byte) ([]byte, error) {
+	answer, err := []byte(nil), errors.New("no link")
 	for _, b := range p.c.brokers {
-		if b.name == peer && b.e != nil {
-			return b.e.Answer(ctx, kind, q)
+		if b.name == peer {
+			_ = b.use(func(e *Evidence) error {
+				answer, err = e.Answer(ctx, kind, q)
+				return nil
+			})
 		}
 	}
-	return nil, errors.New("no link")
+	return answer, err
 }
 
 func newNode(t *testing.T, c *fakeChain, name string) *node {
@@ -231,10 +258,15 @@ func (n *node) open(t *testing.T, c *fakeChain, cfg Config) {
 		Logger: zap.NewNop(), Registry: prometheus.NewRegistry()})
 	require.NoError(t, err)
 	n.e = e
+	n.reach(e)
 }
 
 func (n *node) start(t *testing.T, c *fakeChain, cfg Config) {
 	n.open(t, c, cfg)
+	n.run(t)
+}
+
+func (n *node) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	e := n.e
@@ -243,6 +275,7 @@ func (n *node) start(t *testing.T, c *fakeChain, cfg Config) {
 	n.stop = func() {
 		if !stopped {
 			stopped = true
+			n.reach(nil)
 			cancel()
 			require.NoError(t, <-done)
 		}
@@ -265,9 +298,10 @@ func produce(id ID, n int, brokers ...*node) {
 		raw := makeBatch(base, 1, 3, fmt.Sprintf("at %d", base))
 		for _, b := range brokers {
 			b.log.add(id, raw)
-			if b.e != nil {
-				b.e.Committed(id)
-			}
+			_ = b.use(func(e *Evidence) error {
+				e.Committed(id)
+				return nil
+			})
 		}
 	}
 }

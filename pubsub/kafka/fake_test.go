@@ -259,7 +259,7 @@ func (m *memory) offsets(req *kmsg.ListOffsetsRequest) kmsg.Response {
 	return resp
 }
 
-// passwords lets users in whose password is the right one; expires is the life of sessions, 0 for ever.
+// passwords lets users in whose password is the right one; life is that of sessions, 0 for ever.
 type passwords struct {
 	mu      sync.Mutex
 	life    time.Duration
@@ -280,6 +280,13 @@ func (p *passwords) Authenticate(mechanism, user, secret string) (*Session, erro
 		s.Expires = time.Now().Add(p.life)
 	}
 	return s, nil
+}
+
+// give changes the life of the next sessions.
+func (p *passwords) give(life time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.life = life
 }
 
 func (p *passwords) count() int {

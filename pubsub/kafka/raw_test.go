@@ -34,7 +34,7 @@ func dialTLS(t testing.TB, r *rig, cfg *tls.Config) *raw {
 
 func wrap(t testing.TB, c net.Conn) *raw {
 	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.SetDeadline(time.Now().Add(60*time.Second)))
+	require.NoError(t, c.SetDeadline(time.Now().Add(180*time.Second)))
 	return &raw{Conn: c, t: t}
 }
 

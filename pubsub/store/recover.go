@@ -50,6 +50,9 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
+	if err := s.loadHeights(f); err != nil {
+		return err
+	}
 	base, err := s.loadSnapshot(f)
 	if err != nil {
 		return err

@@ -36,6 +36,8 @@ type Store struct {
 
 	producers atomic.Int64
 	hold      atomic.Pointer[func(id ID, start int64) int64]
+	heights   atomic.Pointer[heights] // nil: not known
+	making    sync.Mutex              // one change of heights at a time
 
 	ticking sync.Mutex // one Tick at a time; guards the rest
 	cursor  uint32     // partition number where the next Tick goes on

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The store knows since when it is there, over restarts and crashes; one whose log was lost does not.
+func TestAStoreKnowsWhenItWasMade(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	_, ok := s.Made()
+	require.False(t, ok)
+	require.Error(t, s.RaiseFloor(7))
+	p := create(t, s, 1)
+	add(t, p, 1, plain(1, 1, 50))
+	require.NoError(t, s.Sync(t.Context()))
+	require.NoError(t, s.SetMade(40))
+	require.NoError(t, s.SetMade(90), "the first word counts")
+	require.NoError(t, s.RaiseFloor(50))
+	require.NoError(t, s.RaiseFloor(45))
+
+	s = open(t, disk{fs.Crash(1)}, testConfig())
+	made, ok := s.Made()
+	require.True(t, ok)
+	require.Equal(t, uint64(40), made)
+	require.Equal(t, uint64(50), s.Floor())
+	require.NoError(t, s.Close())
+
+	lost := disk{fs.Copy()}
+	names, err := lost.List(".")
+	require.NoError(t, err)
+	for _, name := range names {
+		if name != madeName && name != lockName {
+			require.NoError(t, lost.Remove(name))
+		}
+	}
+	for range 2 { // also when it has a log again
+		s = open(t, lost, testConfig())
+		_, ok = s.Made()
+		require.False(t, ok, "what the file says is of the store before")
+		add(t, create(t, s, 1), 1, plain(1, 1, 50))
+		require.NoError(t, s.Close())
+	}
+}
+
+func TestADamagedMadeIsNamed(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	add(t, create(t, s, 1), 1, plain(1, 1, 50))
+	require.NoError(t, s.SetMade(40))
+	require.NoError(t, s.Close())
+	require.NoError(t, fs.Corrupt(madeName, func(b []byte) []byte { b[12] ^= 1; return b }))
+	_, err := Open(testConfig(), fs, nil, nil)
+	var d *DamageError
+	require.ErrorAs(t, err, &d)
+	require.Equal(t, madeName, d.File)
+}
