@@ -1,13 +1,19 @@
 package pubsub
 
 import (
+	"context"
+	"encoding/binary"
+	"io"
 	"math/big"
+	"net"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/kafka"
@@ -47,4 +53,67 @@ func TestARepeatedNameIsAnsweredOnce(t *testing.T) {
 		c.Resources = append(c.Resources, kmsg.DescribeConfigsRequestResource{ResourceType: kmsg.ConfigResourceTypeTopic, ResourceName: name})
 	}
 	require.Len(t, x.b.describeConfigs(x, c)(t.Context()).(*kmsg.DescribeConfigsResponse).Resources, 1)
+}
+
+// handled is a handler of one kind of request.
+type handled func(c *kafka.Conn, req kmsg.Request) kafka.Reply
+
+func (h handled) Serve(_ context.Context, c *kafka.Conn, req kmsg.Request) kafka.Reply {
+	return h(c, req)
+}
+func (handled) Closed(*kafka.Conn) {}
+
+// A producer that wants no answers learns by the end of its connection that its broker does not take what it sends; it asks
+// who does then. One that is only too fast is held back instead.
+func TestAProducerWithoutAnswersLearnsOfRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		acks, want int16
+		debt, ends bool
+	}{
+		"answered": {acks: 1, want: kerr.UnknownTopicOrPartition.Code}, "cut off": {ends: true}, "in debt": {debt: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := asking(t, 1)
+			x.b.quotas, x.b.conns = newQuotas(), newConns()
+			server, err := kafka.NewUnbound(kafka.DefaultConfig(), handled(func(conn *kafka.Conn, req kmsg.Request) kafka.Reply {
+				x.conn = conn
+				if c.debt {
+					resp := req.ResponseKind().(*kmsg.ProduceResponse)
+					resp.Topics = []kmsg.ProduceResponseTopic{{Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: code(errInDebt), ErrorMessage: text(errInDebt.Error())}}}}
+					x.cutOff(resp)
+					return kafka.Now(resp)
+				}
+				return x.b.produce(x, req.(*kmsg.ProduceRequest))
+			}), nil, zap.NewNop(), nil)
+			require.NoError(t, err)
+			near, far := net.Pipe()
+			done := make(chan struct{})
+			go func() { defer close(done); server.ServeConn(t.Context(), far) }()
+			r := kmsg.NewPtrProduceRequest()
+			r.Version, r.Acks, r.TimeoutMillis = 9, c.acks, 1000
+			r.Topics = []kmsg.ProduceRequestTopic{{Topic: "acme.t", Partitions: []kmsg.ProduceRequestTopicPartition{{Partition: 7}}}}
+			require.NoError(t, near.SetDeadline(time.Now().Add(time.Minute)))
+			_, err = near.Write(kmsg.NewRequestFormatter().AppendRequest(nil, r, 1))
+			require.NoError(t, err)
+			if c.ends {
+				_, err = near.Read(make([]byte, 1))
+				require.ErrorIs(t, err, io.EOF)
+			} else {
+				head := make([]byte, 4+4+1) // length, correlation, tags
+				_, err = io.ReadFull(near, head)
+				require.NoError(t, err)
+				body := make([]byte, int(binary.BigEndian.Uint32(head))-5)
+				_, err = io.ReadFull(near, body)
+				require.NoError(t, err)
+				resp := kmsg.NewPtrProduceResponse()
+				resp.Version = 9
+				require.NoError(t, resp.ReadFrom(body))
+				if !c.debt {
+					require.Equal(t, c.want, resp.Topics[0].Partitions[0].ErrorCode)
+				}
+			}
+			require.NoError(t, near.Close())
+			<-done
+		})
+	}
 }
