@@ -1,6 +1,10 @@
 package pubsub
 
-import "time"
+import (
+	"time"
+
+	"github.com/bornode/bornode/contracts"
+)
 
 const (
 	// maxFetchBytes bounds the answer to one fetch, but for one batch that is larger.
@@ -26,8 +30,9 @@ const (
 	gatherLongest = 500 * time.Millisecond
 	// refusedRest holds a connection back for each operation that the ledger refuses: refusals are kept on the chain.
 	refusedRest = 100 * time.Millisecond
-	// claimsUnderWay bounds the transactions with claims that are not final yet.
-	claimsUnderWay = 4
+	// claimsUnderWay bounds the transactions with claims that are not final yet: 8,192 partitions, what a broker that died may
+	// have led, do not wait for each other's finality.
+	claimsUnderWay = 16
 	// maxThrottle is the longest that a connection is told to wait; the rest of a debt is told with the next request.
 	maxThrottle = 10 * time.Second
 	// quotaBurst is how much of a tenant's rate may be used at once after a rest.
@@ -66,8 +71,8 @@ const (
 	tickEvery = time.Second
 	// claimGather is how long lost partitions are gathered before they are claimed in one transaction.
 	claimGather = 50 * time.Millisecond
-	// maxClaims bounds the partitions of one transaction.
-	maxClaims = 256
+	// maxClaims bounds the partitions of one transaction, as the contract does.
+	maxClaims = contracts.MaxClaims
 	// maxPartitionsServed bounds the partitions that one broker keeps; leases above it are refused and told of.
 	maxPartitionsServed = 200_000
 	// defaultMaxMessage is max.message.bytes of a topic that does not say.
