@@ -24,7 +24,7 @@ func code(err error) int16 {
 		return k.Code
 	case errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrNotReady), errors.Is(err, store.ErrFenced):
 		return kerr.NotLeaderForPartition.Code
-	case errors.Is(err, replica.ErrNoQuorum):
+	case errors.Is(err, replica.ErrNoQuorum), errors.Is(err, store.ErrProducers): // nothing was written, and all clients try again
 		return kerr.NotEnoughReplicas.Code
 	case errors.Is(err, replica.ErrNoQuorumAfter):
 		return kerr.NotEnoughReplicasAfterAppend.Code

@@ -94,7 +94,7 @@ func TestErrorsOfThePartsHaveKafkasNames(t *testing.T) {
 	for err, want := range map[error]*kerr.Error{
 		replica.ErrNotLeader: kerr.NotLeaderForPartition, replica.ErrNotReady: kerr.NotLeaderForPartition, store.ErrFenced: kerr.NotLeaderForPartition,
 		replica.ErrNoQuorum: kerr.NotEnoughReplicas, replica.ErrNoQuorumAfter: kerr.NotEnoughReplicasAfterAppend, store.ErrOutOfOrder: kerr.OutOfOrderSequenceNumber,
-		store.ErrProducerFenced: kerr.InvalidProducerEpoch, store.ErrOutOfRange: kerr.OffsetOutOfRange, store.ErrFull: kerr.KafkaStorageError,
+		store.ErrProducers: kerr.NotEnoughReplicas, store.ErrProducerFenced: kerr.InvalidProducerEpoch, store.ErrOutOfRange: kerr.OffsetOutOfRange, store.ErrFull: kerr.KafkaStorageError,
 		batch.ErrCorrupt: kerr.CorruptMessage, context.DeadlineExceeded: kerr.RequestTimedOut, kerr.InvalidRecord: kerr.InvalidRecord,
 	} {
 		require.Equal(t, want.Code, code(fmt.Errorf("here: %w", err)), "%v", err)

@@ -7,9 +7,10 @@ import (
 
 // Errors of appends and reads; callers test with errors.Is and answer with Kafka's code named here.
 var (
-	ErrOutOfOrder     = errors.New("sequence number out of order")                                      // OUT_OF_ORDER_SEQUENCE_NUMBER
-	ErrProducerFenced = errors.New("a newer producer with this id has appeared")                        // INVALID_PRODUCER_EPOCH
-	ErrFenced         = errors.New("the leader epoch is older than the one promised to a newer leader") // NOT_LEADER_OR_FOLLOWER
+	ErrOutOfOrder     = errors.New("sequence number out of order")                                         // OUT_OF_ORDER_SEQUENCE_NUMBER
+	ErrProducerFenced = errors.New("a newer producer with this id has appeared")                           // INVALID_PRODUCER_EPOCH
+	ErrProducers      = errors.New("more idempotent producers write to the partition than are remembered") // NOT_ENOUGH_REPLICAS: try again
+	ErrFenced         = errors.New("the leader epoch is older than the one promised to a newer leader")    // NOT_LEADER_OR_FOLLOWER
 	ErrGap            = errors.New("the batch does not continue this log")
 	ErrOutOfRange     = errors.New("offset is not in this log") // OFFSET_OUT_OF_RANGE
 	ErrCommitted      = errors.New("refused to remove records below the high watermark")

@@ -19,12 +19,13 @@ const (
 	maxEpochs         = 1 << 16  // changes of epoch that one partition remembers
 	maxOffset         = int64(1) << 62
 
-	maxProducers     = 1000    // idempotent producers that one partition remembers
+	maxProducers     = 10_000  // idempotent producers that one partition remembers
 	maxAllProducers  = 1 << 18 // in the store; above it a partition forgets its oldest for each new one
 	producerBatches  = 5       // of one producer that are remembered: as many as it may have in flight
 	maxRebuildHeads  = 4096    // batches looked at when a truncation has taken a producer's last ones
 	producerExpiry   = 24 * time.Hour
-	producersPerTick = 20000 // looked at by one Tick
+	producerActive   = 5 * time.Minute // so long a producer may still send a batch again: no other takes its place
+	producersPerTick = 20000           // looked at by one Tick
 
 	chunkBytes        = 1 << 20 // appended bytes are kept and written in pieces of this
 	scanBytes         = 4 << 20 // start-up reads segments in steps of this

@@ -89,10 +89,18 @@ func TestATruncationFindsWhatProducersHadSentBefore(t *testing.T) {
 func TestProducersAreForgottenOldestFirst(t *testing.T) {
 	s := open(t, newDisk(), testConfig())
 	p := create(t, s, 0)
-	for i := range int64(maxProducers + 1) {
-		_, err := p.Append(0, made(int(i), 1, 1, 1, i, 0, 0), 1000+i)
-		require.NoError(t, err)
+	send := func(i, now int64) error {
+		_, err := p.Append(0, made(int(i), 1, 1, 1, i, 0, 0), now)
+		return err
 	}
+	for i := range int64(maxProducers) {
+		require.NoError(t, send(i, 1000+i))
+	}
+	require.ErrorIs(t, send(maxProducers, 1000+maxProducers), ErrProducers, "the oldest may still send its batch again")
+	again, err := p.Append(0, made(0, 1, 1, 1, 0, 0, 0), 1000+maxProducers)
+	require.NoError(t, err)
+	require.True(t, again.Duplicate)
+	require.NoError(t, send(maxProducers, 1000+producerActive.Milliseconds()), "it has been silent for long")
 	require.Equal(t, int64(maxProducers), s.producers.Load())
 	require.NotContains(t, p.producers, int64(0))
 	require.Contains(t, p.producers, int64(1))

@@ -31,9 +31,10 @@ func (r *producer) add(b sentBatch) {
 	r.n++
 }
 
-// checkSequence says whether a batch of an idempotent producer is the next one (nil, nil) or one that is in the log. The
-// caller holds mu.
-func (p *Partition) checkSequence(h *batch.Header) (*sentBatch, error) {
+// checkSequence says whether a batch of an idempotent producer is the next one (nil, nil) or one that is in the log. A
+// new producer is refused while it would have another one forgotten that may still send something again: that would be
+// taken twice. The caller holds mu; now is in ms.
+func (p *Partition) checkSequence(h *batch.Header, now int64) (*sentBatch, error) {
 	if h.ProducerID < 0 {
 		return nil, nil
 	}
@@ -41,6 +42,8 @@ func (p *Partition) checkSequence(h *batch.Header) (*sentBatch, error) {
 	switch {
 	case h.FirstSequence < 0 || h.ProducerEpoch < 0:
 		return nil, fmt.Errorf("%w: producer %d sent epoch %d, sequence %d", ErrOutOfOrder, h.ProducerID, h.ProducerEpoch, h.FirstSequence)
+	case r == nil && p.crowded(now):
+		return nil, fmt.Errorf("%w: %d within %v", ErrProducers, len(p.producers), producerActive)
 	case r == nil: // never seen, or forgotten: its first word is believed, as Kafka does
 		return nil, nil
 	case h.ProducerEpoch < r.epoch:
@@ -85,14 +88,29 @@ func (p *Partition) sent(h *batch.Header, now int64) {
 	r.add(sentBatch{h.FirstSequence, h.LastSequence(), h.BaseOffset, h.NextOffset()})
 }
 
-func (p *Partition) forgetOldest() {
-	oldest, seen := int64(-1), int64(0)
+// oldest is the producer that was not seen for longest; -1: there is none.
+func (p *Partition) oldest() (oldest, seen int64) {
+	oldest = -1
 	for id, r := range p.producers {
 		if oldest < 0 || r.seen < seen {
 			oldest, seen = id, r.seen
 		}
 	}
-	if oldest >= 0 {
+	return oldest, seen
+}
+
+// crowded tells whether there is no room for another producer. Only the partition's own ones count: those of other
+// partitions must not lock anybody out here.
+func (p *Partition) crowded(now int64) bool {
+	if len(p.producers) < maxProducers {
+		return false
+	}
+	_, seen := p.oldest()
+	return seen <= now && now-seen < producerActive.Milliseconds() // a clock that went back locks nobody out
+}
+
+func (p *Partition) forgetOldest() {
+	if oldest, _ := p.oldest(); oldest >= 0 {
 		delete(p.producers, oldest)
 		p.s.producers.Add(-1)
 	}
