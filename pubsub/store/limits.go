@@ -20,9 +20,10 @@ const (
 	maxOffset         = int64(1) << 62
 
 	maxProducers     = 10_000  // idempotent producers that one partition remembers
-	maxAllProducers  = 1 << 18 // in the store; above it a partition forgets its oldest for each new one
-	producerBatches  = 5       // of one producer that are remembered: as many as it may have in flight
-	maxRebuildHeads  = 4096    // batches looked at when a truncation has taken a producer's last ones
+	maxAllProducers  = 1 << 18 // in the store; above it a partition with more than fewProducers forgets its oldest for each new one
+	fewProducers     = 64
+	producerBatches  = 5    // of one producer that are remembered: as many as it may have in flight
+	maxRebuildHeads  = 4096 // batches looked at when a truncation has taken a producer's last ones
 	producerExpiry   = 24 * time.Hour
 	producerActive   = 5 * time.Minute // so long a producer may still send a batch again: no other takes its place
 	producersPerTick = 20000           // looked at by one Tick

@@ -109,6 +109,17 @@ func TestProducersAreForgottenOldestFirst(t *testing.T) {
 	require.Contains(t, p.producers, int64(500))
 }
 
+// Those who fill the store's room with producers take none from a partition that has few.
+func TestAPartitionKeepsAFewProducers(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p := create(t, s, 0)
+	s.producers.Store(maxAllProducers)
+	for i := range int64(fewProducers + 1) {
+		add(t, p, 0, made(int(i), 1, 1, 1, i, 0, 0))
+		require.Len(t, p.producers, int(min(i+1, fewProducers)))
+	}
+}
+
 func TestOldLeadersAreFenced(t *testing.T) {
 	fs := newDisk()
 	s := open(t, fs, testConfig())

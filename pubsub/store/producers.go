@@ -74,7 +74,7 @@ func (p *Partition) sent(h *batch.Header, now int64) {
 	}
 	r := p.producers[h.ProducerID]
 	if r == nil {
-		if len(p.producers) >= maxProducers || p.s.producers.Load() >= maxAllProducers {
+		if n := len(p.producers); n >= maxProducers || n >= fewProducers && p.s.producers.Load() >= maxAllProducers {
 			p.forgetOldest()
 		}
 		r = &producer{epoch: h.ProducerEpoch}
