@@ -3,9 +3,11 @@ package pubsub
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/kafka"
 	"github.com/bornode/bornode/pubsub/ledger"
+	"github.com/bornode/bornode/pubsub/token"
 )
 
 // asking is a call of the owner of a tenant with a topic of many partitions.
@@ -116,4 +119,59 @@ func TestAProducerWithoutAnswersLearnsOfRefusals(t *testing.T) {
 			<-done
 		})
 	}
+}
+
+// together is a submitter that takes calls when so many wait at one time, and a contract that refuses them.
+type together struct {
+	all  chan struct{}
+	left atomic.Int32
+}
+
+func (s *together) Submit(ctx context.Context, _ string, _ []byte) error {
+	if s.left.Add(-1) == 0 {
+		close(s.all)
+	}
+	select {
+	case <-s.all:
+		return already{}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+type already struct{}
+
+func (already) Error() string   { return "refused" }
+func (already) Refusal() string { return "there is a topic of this name" }
+
+// Topics of one request are made and deleted at one time: each waits for a final block.
+func TestTopicsOfARequestDoNotWaitForEachOther(t *testing.T) {
+	x := asking(t, 1)
+	x.s.Token = &token.Token{Scope: token.Admin}
+	x.b.admins = make(chan struct{}, maxAdmins)
+	submit := func(n int32) *together {
+		s := &together{all: make(chan struct{})}
+		s.left.Store(n)
+		x.b.deps.Submit, x.b.deps.Ledger = s, fixedLedger{view: x.v}
+		return s
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	submit(adminsAtOnce)
+	create := kmsg.NewPtrCreateTopicsRequest()
+	for i := range adminsAtOnce {
+		create.Topics = append(create.Topics, kmsg.CreateTopicsRequestTopic{Topic: fmt.Sprintf("acme.t%d", i), NumPartitions: 1, ReplicationFactor: 1})
+	}
+	made := x.b.createTopics(x, create)(ctx).(*kmsg.CreateTopicsResponse)
+	require.Len(t, made.Topics, adminsAtOnce)
+	for i := range made.Topics {
+		require.Equal(t, create.Topics[i].Topic, made.Topics[i].Topic)
+		require.Equal(t, kerr.TopicAlreadyExists.Code, made.Topics[i].ErrorCode)
+	}
+	submit(2)
+	remove := kmsg.NewPtrDeleteTopicsRequest()
+	remove.TopicNames = []string{"acme.t", "acme.t"}
+	gone := x.b.deleteTopics(x, remove)(ctx).(*kmsg.DeleteTopicsResponse)
+	require.Len(t, gone.Topics, 2)
+	require.Equal(t, kerr.TopicAlreadyExists.Code, gone.Topics[1].ErrorCode)
 }

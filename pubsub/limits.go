@@ -45,6 +45,8 @@ const (
 	maxRules = 128
 	// maxAdmins bounds the administrative requests under way at a broker.
 	maxAdmins = 64
+	// adminsAtOnce bounds those of one request.
+	adminsAtOnce = 16
 	// claimWait bounds how long a claim may wait for its final block before the partitions are claimed anew.
 	claimWait = 10 * time.Second
 	// registerAgain is how long a broker waits after a registration that failed.
