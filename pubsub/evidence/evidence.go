@@ -202,6 +202,7 @@ func (e *Evidence) encode(r *proof.Receipt, err error) []byte {
 // work adds committed batches to the trees.
 func (e *Evidence) work(ctx context.Context) {
 	synced := e.deps.Now()
+	told := make(map[ID]time.Time) // trees that do not grow, and when that was logged
 	retry := time.NewTimer(time.Hour)
 	defer retry.Stop()
 	for {
@@ -227,9 +228,15 @@ func (e *Evidence) work(ctx context.Context) {
 			}
 			if err != nil {
 				failed = true
-				e.log.Warn("the tree of a partition cannot grow; it is tried again", zap.Binary("topic", id.Topic[:8]), zap.Int32("partition", id.Partition), zap.Error(err))
+				if now := e.deps.Now(); now.Sub(told[id]) >= tellAgain {
+					told[id] = now
+					e.log.Warn("the tree of a partition cannot grow; it is tried again", zap.Binary("topic", id.Topic[:8]), zap.Int32("partition", id.Partition), zap.Error(err))
+				}
 				e.trees.again(id)
-			} else if more {
+				continue
+			}
+			delete(told, id)
+			if more {
 				e.trees.committed(id)
 			}
 		}
