@@ -66,7 +66,7 @@ func New(cfg Config, deps Deps) (*Broker, error) {
 	b := &Broker{cfg: cfg, deps: deps, m: m, quotas: newQuotas(), conns: newConns(), waiters: newWaiters(), topics: new(topicIndex),
 		producers: producers, admins: make(chan struct{}, maxAdmins)}
 	b.leases = newLeases(b)
-	b.groups = group.New(cfg.Group, group.Deps{Log: groupLog{b}, Check: b.groupCheck, Sees: b.groupSees, Exists: b.topicExists,
+	b.groups = group.New(cfg.Group, group.Deps{Log: groupLog{b}, Check: b.groupCheck, Sees: b.groupSees, Born: b.topicBorn,
 		Logger: deps.Log.Named("groups"), Registry: deps.Registry})
 	b.life, b.stop = context.WithCancel(context.Background())
 	return b, nil

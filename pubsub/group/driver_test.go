@@ -322,7 +322,7 @@ func TestOffsetsOfTopicsThatWentMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &memLog{delay: time.Millisecond}
 		gone := map[string]bool{}
-		deps := Deps{Log: log, Logger: zap.NewNop(), Exists: func(topic string) bool { return !gone[topic] }}
+		deps := Deps{Log: log, Logger: zap.NewNop(), Born: func(topic string) (int64, bool) { return 5, !gone[topic] }}
 		for round, want := range []int{2, 1, 1} { // the third broker finds them gone in the log
 			c := New(DefaultConfig(), deps)
 			c.Lead(Partition(testGroup), int32(round)) //nolint:gosec // few
@@ -342,6 +342,40 @@ func TestOffsetsOfTopicsThatWentMeanwhile(t *testing.T) {
 			require.Len(t, g.serve(t.Context(), "x", req).(*kmsg.OffsetFetchResponse).Topics, want)
 			c.Close()
 			gone["acme.a"] = round == 0
+		}
+	})
+}
+
+// A topic is deleted and made anew while nobody leads the group: what readers of the old one committed does not count for
+// the new one. Offsets that do not say of which topic they are stay.
+func TestOffsetsOfAnOlderTopicAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &memLog{delay: time.Millisecond}
+		born := int64(5)
+		deps := Deps{Log: log, Logger: zap.NewNop(), Born: func(string) (int64, bool) { return born, true }}
+		old := committed{offset: 7, epoch: -1, time: 1}
+		value := encodeOffset(old, -1)
+		value = append([]byte{1}, value[1:len(value)-8]...) // as it was written before topics had a height
+		_, err := log.Append(t.Context(), Partition(testGroup), encodeBatch([]Record{{offsetKey(place{testGroup, "acme.a", 3}), value}}, time.Unix(1, 0)))
+		require.NoError(t, err)
+		for round, want := range []map[int32]int64{{0: 5, 3: 7}, {0: 5, 3: 7}, {3: 7}, {3: 7}} {
+			if round == 2 {
+				born = 6
+			}
+			c := New(DefaultConfig(), deps)
+			c.Lead(Partition(testGroup), int32(round)) //nolint:gosec // few
+			synctest.Wait()
+			pause(t.Context(), time.Second)
+			g := &rig{c: c}
+			if round == 0 {
+				req := kmsg.NewPtrOffsetCommitRequest()
+				req.Version, req.Group = 8, testGroup
+				req.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "acme.a", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: 5}}}}
+				require.Zero(t, g.serve(t.Context(), "x", req).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
+			}
+			pause(t.Context(), time.Second)
+			require.Equal(t, want, fetchAll(t, g), "round %d", round)
+			c.Close()
 		}
 	})
 }

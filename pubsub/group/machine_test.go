@@ -364,7 +364,7 @@ func TestOffsetsOfDeletedTopicsGo(t *testing.T) {
 	b.commit("", -1, "acme.b", 0, 6, "")
 	b.flush()
 	require.Len(t, b.m.Changes(10), 2)
-	b.step(TopicGone{"acme.a"})
+	b.step(TopicGone{Topic: "acme.a"})
 	b.flush()
 	require.Equal(t, int64(-1), b.offset("acme.a", 0))
 	require.Equal(t, int64(6), b.offset("acme.b", 0))
@@ -387,7 +387,7 @@ func TestOffsetsOfDeletedTopicsStayGone(t *testing.T) {
 		b.commit("", -1, "acme.a", p, 5, "")
 	}
 	b.flush()
-	b.step(TopicGone{"acme.a"})
+	b.step(TopicGone{Topic: "acme.a"})
 	fail()
 	for p := range int32(2) {
 		require.Equal(t, int64(-1), b.offset("acme.a", p))
@@ -422,7 +422,7 @@ func TestLogStaysShort(t *testing.T) {
 
 func FuzzRecords(f *testing.F) {
 	p := place{"acme.g", "acme.t", 3}
-	f.Add(offsetKey(p), encodeOffset(committed{5, 1, "note", 99, 7}, -1), int64(9))
+	f.Add(offsetKey(p), encodeOffset(committed{5, 1, "note", 99, 7, 3}, -1), int64(9))
 	f.Add(groupKey("acme.g"), encodeGroup(stored{generation: 3, kind: "consumer", protocol: "range", leader: "a", members: []storedMember{
 		{id: "a", session: time.Second, rebalance: time.Second, protocols: []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: []byte{1}}}, assignment: []byte{2}},
 	}}, 4), int64(9))
