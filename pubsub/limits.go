@@ -37,6 +37,12 @@ const (
 	maxAdmins = 64
 	// claimWait bounds how long a claim may wait for its final block before the partitions are claimed anew.
 	claimWait = 10 * time.Second
+	// spentKept is how long a broker keeps the log of a partition that others keep in its place, maxSpentAtOnce how many
+	// such logs it deletes at one block.
+	spentKept      = time.Hour
+	maxSpentAtOnce = 256
+	// madeAgain is how long a broker with a new store waits after a transaction that did not tie it to the chain.
+	madeAgain = 2 * time.Second
 	// registerAgain is how long a broker waits after a registration that failed.
 	registerAgain = 5 * time.Second
 	// yieldAgain is how long a broker that cannot write waits before it gives up leases again that it still has.
