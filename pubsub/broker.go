@@ -43,8 +43,8 @@ type Broker struct {
 
 // New makes a broker over its parts.
 func New(cfg Config, deps Deps) (*Broker, error) {
-	if deps.Ledger == nil || deps.Store == nil || deps.Replicas == nil || deps.Submit == nil {
-		return nil, errors.New("a broker needs a ledger, a store, replicas and a submitter")
+	if deps.Ledger == nil || deps.Store == nil || deps.Replicas == nil || deps.Submit == nil || deps.Final == nil {
+		return nil, errors.New("a broker needs a ledger, a store, replicas, a submitter and the chain's final height")
 	}
 	if deps.Now == nil {
 		deps.Now = time.Now
@@ -78,10 +78,14 @@ func (b *Broker) Run(ctx context.Context) error {
 	defer b.stop()
 	stop := context.AfterFunc(ctx, b.stop)
 	defer stop()
+	if !b.tie(ctx) {
+		return nil
+	}
 	g, run := errgroup.WithContext(ctx)
 	g.Go(func() error { return b.leases.run(run) })
 	g.Go(func() error { b.claims(run); return nil })
 	g.Go(func() error { b.register(run); return nil })
+	g.Go(func() error { b.attend(run); return nil })
 	g.Go(func() error { newReplacer(b).run(run); return nil })
 	g.Go(func() error { b.tick(run); return nil })
 	if b.deps.Evidence != nil {

@@ -35,6 +35,7 @@ var settings = map[string]struct {
 	setMaxMessage:     {strconv.Itoa(defaultMaxMessage), kmsg.ConfigTypeInt, 1 << 10, batch.MaxBytes - 8<<10, nil},
 	setCleanup:        {"delete", kmsg.ConfigTypeString, 0, 0, []string{"delete"}},
 	setCompression:    {"producer", kmsg.ConfigTypeString, 0, 0, []string{"producer"}},
+	setUnclean:        {"false", kmsg.ConfigTypeBoolean, 0, 0, []string{"false", "true"}},
 }
 
 // checkSettings names the first setting that cannot be kept.

@@ -37,6 +37,12 @@ const (
 	maxAdmins = 64
 	// claimWait bounds how long a claim may wait for its final block before the partitions are claimed anew.
 	claimWait = 10 * time.Second
+	// spentKept is how long a broker keeps the log of a partition that others keep in its place, maxSpentAtOnce how many
+	// such logs it deletes at one block.
+	spentKept      = time.Hour
+	maxSpentAtOnce = 256
+	// madeAgain is how long a broker with a new store waits after a transaction that did not tie it to the chain.
+	madeAgain = 2 * time.Second
 	// registerAgain is how long a broker waits after a registration that failed.
 	registerAgain = 5 * time.Second
 	// yieldAgain is how long a broker that cannot write waits before it gives up leases again that it still has.
@@ -63,6 +69,14 @@ const (
 	claimGather = 50 * time.Millisecond
 	// maxClaims bounds the partitions of one transaction.
 	maxClaims = 256
+	// handOversUnderWay bounds the transactions of a broker that stops which are not final yet.
+	handOversUnderWay = 16
+	// attendUnsaid is how long a broker that replaces nobody says on the ledger that it is there, attendTimes how often
+	// in what it said before ends.
+	attendUnsaid = 10 * time.Minute
+	attendTimes  = 3
+	// moveAgain is how long a partition rests whose change of replicas was refused.
+	moveAgain = 10 * time.Second
 	// maxPartitionsServed bounds the partitions that one broker keeps; leases above it are refused and told of.
 	maxPartitionsServed = 200_000
 	// defaultMaxMessage is max.message.bytes of a topic that does not say.

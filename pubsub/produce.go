@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -180,6 +181,9 @@ func (x *call) checkBatch(t *ledger.Topic, records []byte, out *kmsg.ProduceResp
 // produceFailed fills the answer of a partition that took nothing.
 func (x *call) produceFailed(t *ledger.Topic, out *kmsg.ProduceResponseTopicPartition, err error) {
 	out.ErrorCode = code(err)
+	if errors.Is(err, replica.ErrLost) {
+		out.ErrorMessage = text("the partition's replicas lost their disks; its owner sets " + setUnclean + " to go on with what is left")
+	}
 	if out.ErrorCode == kerr.NotLeaderForPartition.Code && int(out.Partition) < len(t.Partitions) && out.Partition >= 0 {
 		l := &t.Partitions[out.Partition]
 		out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = x.node(l.Leader), l.Epoch

@@ -8,7 +8,9 @@ import (
 	"math"
 	"math/big"
 	"os"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -72,51 +74,6 @@ func TestCheckpointsAgreeAndProve(t *testing.T) {
 	p, err := ns[2].e.Prove(p1, 4, 12, true)
 	require.NoError(t, err, "a proof survives retention")
 	require.Nil(t, p.Batches)
-}
-
-func TestATamperedReplicaIsNamed(t *testing.T) {
-	c, ns := three(t)
-	p0 := ID{topicA, 0}
-	for _, n := range ns {
-		n.log.raw[ID{topicA, 1}] = nil
-	}
-	produce(p0, 6, ns...)
-	ns[2].log.raw[p0][4] = makeBatch(12, 1, 3, "forged") // with a good checksum
-	for _, n := range ns {                               // all hear of the first checkpoint, which is the only one
-		n.open(t, c, quick)
-	}
-	for _, n := range ns {
-		n.run(t)
-		n.e.Committed(p0)
-	}
-	eventually(t, "alarm", func() bool { return len(ns[2].e.Alarms()) > 0 })
-	a := ns[2].e.Alarms()[0]
-	require.Equal(t, [2]int64{0, 12}, [2]int64{int64(a.Partition), a.Offset}, a.String())
-	eventually(t, "the others agree", func() bool { _, _, _, _, err := ns[1].e.Checkpoint(topicA); return err == nil })
-	require.Empty(t, ns[0].e.Alarms())
-	require.Empty(t, ns[1].e.Alarms())
-	_, _, _, _, err := ns[2].e.Checkpoint(topicA)
-	require.ErrorIs(t, err, ErrNotProved, "a broker proves nothing under a checkpoint that it does not agree with")
-}
-
-func TestARootThatNobodyShowsIsAnAlarm(t *testing.T) {
-	c, ns := three(t)
-	c.stolen = true
-	for _, n := range ns {
-		n.log.raw[ID{topicA, 1}] = nil
-		n.start(t, c, quick)
-	}
-	produce(ID{topicA, 0}, 2, ns...)
-	eventually(t, "alarm", func() bool {
-		w := ns[1].e.watched
-		w.mu.Lock()
-		for k := range w.tries { // as if it had waited long
-			w.tries[k] = max(w.tries[k], compareTries-1)
-		}
-		w.mu.Unlock()
-		return len(ns[1].e.Alarms()) > 0
-	})
-	require.Contains(t, ns[1].e.Alarms()[0].Text, "no broker shows")
 }
 
 func TestTreesAreMadeAgainFromTheLog(t *testing.T) {
@@ -579,4 +536,43 @@ func BenchmarkCommittedBatch(b *testing.B) {
 			}
 		})
 	}
+}
+
+// countingLog counts how often the log is read.
+type countingLog struct {
+	*memLog
+	reads atomic.Int64
+}
+
+func (l *countingLog) Batches(id ID, from, upTo int64, f func(h batch.Header, raw []byte) error) error {
+	l.reads.Add(1)
+	return l.memLog.Batches(id, from, upTo, f)
+}
+
+// What is committed within a moment is read, hashed and written together.
+func TestLeavesAreMadeInGroups(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.open(t, c, quick) // the database's goroutines do not live in the bubble
+	log := &countingLog{memLog: n.log}
+	n.e.trees.log = log
+	const count = 200
+	synctest.Test(t, func(t *testing.T) {
+		n.e.trees.kick = make(chan struct{}, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); n.e.work(ctx) }()
+		for range count {
+			produce(ID{topicA, 0}, 1, n)
+			time.Sleep(100 * time.Microsecond)
+		}
+		time.Sleep(2 * gatherLeaves)
+		cancel()
+		<-done
+	})
+	h, err := n.e.Head(ID{topicA, 0})
+	require.NoError(t, err)
+	require.EqualValues(t, count, h.Leaves)
+	require.LessOrEqual(t, log.reads.Load(), int64(count/50))
+	n.close(t)
 }

@@ -13,6 +13,8 @@ const (
 	maxOpenTrees = 1 << 17
 	// maxBatchLeaves is how many leaves one write to the database holds.
 	maxBatchLeaves = 1024
+	// gatherLeaves is how long committed batches wait for others before they are hashed and written together.
+	gatherLeaves = 10 * time.Millisecond
 	// maxAskHeads is how many heads one question asks for, maxAskLeaves how many leaves.
 	maxAskHeads  = 4096
 	maxAskLeaves = 8192
@@ -25,6 +27,10 @@ const (
 	// keepSigned is how many signed heads of a partition are kept, maxReports how many reports of brokers that signed two.
 	keepSigned = 16
 	maxReports = 64
+	// keepDisputes is how many of a topic's newest disputes are kept, maxPending how many checkpoints that wait to be
+	// compared a witness names.
+	keepDisputes = 64
+	maxPending   = 64
 	// compareTries is how often a checkpoint is tried before its heads count as withheld.
 	compareTries = 120
 

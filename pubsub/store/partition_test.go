@@ -87,16 +87,47 @@ func TestATruncationFindsWhatProducersHadSentBefore(t *testing.T) {
 func TestProducersAreForgottenOldestFirst(t *testing.T) {
 	s := open(t, newDisk(), testConfig())
 	p := create(t, s, 0)
-	for i := range int64(maxProducers + 1) {
+	for i := range int64(maxProducers) {
 		_, err := p.Append(0, made(int(i), 1, 1, 1, i, 0, 0), 1000+i)
 		require.NoError(t, err)
 	}
+	idle := 1000 + producerIdle.Milliseconds()
+	_, err := p.Append(0, made(1, 1, 1, 1, 5000, 0, 0), idle-1)
+	require.ErrorIs(t, err, ErrProducers, "the oldest may still repeat a batch")
+	again, err := p.Append(0, made(0, 1, 1, 1, 0, 0, 0), idle-1)
+	require.NoError(t, err)
+	require.True(t, again.Duplicate)
+	_, err = p.Append(0, made(1, 1, 1, 1, 5000, 0, 0), idle)
+	require.NoError(t, err)
 	require.Equal(t, int64(maxProducers), s.producers.Load())
 	require.NotContains(t, p.producers, int64(0))
 	require.Contains(t, p.producers, int64(1))
 	s.Tick(time.UnixMilli(1500).Add(producerExpiry))
 	require.NotContains(t, p.producers, int64(499))
 	require.Contains(t, p.producers, int64(500))
+}
+
+// A store with many producers takes new ones where there are few, and makes room by forgetting those that are idle.
+func TestAStoreFullOfProducersMakesRoom(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p, q := create(t, s, 0), create(t, s, 1)
+	for i := range int64(fewProducers) {
+		_, err := p.Append(0, made(int(i), 1, 1, 1, i, 0, 0), 1000)
+		require.NoError(t, err)
+	}
+	s.producers.Add(maxAllProducers) // in other partitions
+	_, err := p.Append(0, made(1, 1, 1, 1, 99, 0, 0), 1000)
+	require.ErrorIs(t, err, ErrProducers)
+	_, err = q.Append(0, made(1, 1, 1, 1, 99, 0, 0), 1000)
+	require.NoError(t, err)
+	raw := made(1, 1, 1, 1, 99, 0, 0)
+	batch.Assign(raw, p.End(), 0)
+	_, err = p.Accept(raw)
+	require.NoError(t, err, "what a leader took its replicas take")
+	require.Len(t, p.producers, fewProducers, "an idle one made room")
+	s.Tick(time.UnixMilli(1001).Add(producerIdle))
+	require.NotContains(t, p.producers, int64(1))
+	s.producers.Add(-maxAllProducers)
 }
 
 func TestOldLeadersAreFenced(t *testing.T) {

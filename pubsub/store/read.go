@@ -47,6 +47,33 @@ func (p *Partition) Read(from int64, maxBytes int, upTo int64) ([]byte, error) {
 	}
 }
 
+// Pieces is Read without a copy of what memory has: whole batches, in pieces that follow each other. They may be the log's
+// own bytes, which the caller does not change, nor keeps for long, for they hold memory.
+func (p *Partition) Pieces(from int64, maxBytes int, upTo int64) (pieces [][]byte, err error) {
+	at, err := p.locate(from, maxBytes, upTo)
+	if err == nil && len(at) == 0 {
+		return nil, nil
+	}
+	sum := 0
+	for i := range at { // empty if there was an error: then Read tries again
+		raw := p.s.wal.cached(at[i].seg, at[i].pos+recordHeaderBytes, at[i].size)
+		if raw == nil {
+			break
+		}
+		sum += len(raw)
+		pieces = append(pieces, raw)
+	}
+	if len(pieces) > 0 {
+		p.s.m.cachedBytes.Add(float64(sum))
+		return pieces, nil
+	}
+	b, err := p.Read(from, maxBytes, upTo) // from the files, many at once
+	if err != nil || len(b) == 0 {
+		return nil, err
+	}
+	return [][]byte{b}, nil
+}
+
 func gone(err error) bool { return errors.Is(err, errGone) || errors.Is(err, os.ErrNotExist) }
 
 // Batches calls f with every batch from the one that holds from, those below upTo, until f fails. raw is f's.
