@@ -78,8 +78,17 @@ func ownSettings(all map[string]string) (encrypted bool, auditor common.Address,
 
 func (b *Broker) describeConfigs(x *call, r *kmsg.DescribeConfigsRequest) kafka.Reply {
 	resp := r.ResponseKind().(*kmsg.DescribeConfigsResponse)
+	type resource struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	seen := make(map[resource]struct{})
 	for i := range r.Resources {
 		in := &r.Resources[i]
+		if _, again := seen[resource{in.ResourceType, in.ResourceName}]; again {
+			continue
+		}
+		seen[resource{in.ResourceType, in.ResourceName}] = struct{}{}
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
 		switch in.ResourceType {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/group"
 	"github.com/bornode/bornode/pubsub/ledger"
 	"github.com/bornode/bornode/pubsub/replica"
@@ -83,3 +84,36 @@ func TestALeaseCountsOnAFullDisk(t *testing.T) {
 	require.Equal(t, store.Retention{}, l.known[id].retain, "tried again")
 	require.Nil(t, l.take(store.ID{Partition: 7}, orders, part, peers, store.Retention{}, true), "it is not kept yet")
 }
+
+// What a dead broker led is claimed in as few transactions as the contract takes.
+func TestClaimsFillTheirTransactions(t *testing.T) {
+	c, _, r := replacing(t, 600)
+	b := r.b
+	b.deps.Ledger, b.leases = fixedLedger{view: c.view(t)}, newLeases(b)
+	var lost []replica.Lost
+	for i := range int32(600) {
+		lost = append(lost, replica.Lost{ID: replica.ID{Topic: [32]byte{1}, Partition: i}, Epoch: 1})
+	}
+	b.Lost(lost)
+	seen := make(map[uint32]bool)
+	for _, want := range []int{512, 88, 0} {
+		list := b.toClaim()
+		require.Len(t, list, want)
+		if want > 0 {
+			_, err := contracts.ClaimCall(list)
+			require.NoError(t, err)
+		}
+		for _, x := range list {
+			require.False(t, seen[x.Partition], "twice")
+			seen[x.Partition] = true
+		}
+	}
+}
+
+// fixedLedger is a ledger that stands still.
+type fixedLedger struct {
+	silentLedger
+	view *ledger.View
+}
+
+func (l fixedLedger) View() *ledger.View { return l.view }

@@ -460,3 +460,34 @@ func TestListingRefusesNothing(t *testing.T) {
 		require.Equal(t, []string{"acme.g"}, refused, "one request is refused once")
 	})
 }
+
+// What only reads is made when its answer is written, and once for each name: else a client that repeats a name, or takes no
+// answers, would fill the broker's memory with a few bytes.
+func TestReadingIsAnsweredLateAndOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(DefaultConfig(), Deps{Log: &memLog{}, Logger: zap.NewNop()})
+		defer c.Close()
+		c.Lead(Partition("acme.g"), 1)
+		synctest.Wait()
+		ctx, who := context.Background(), Client{Principal: "User:0xx"}
+		fetch := kmsg.NewPtrOffsetFetchRequest()
+		fetch.Version = 8
+		describe := kmsg.NewPtrDescribeGroupsRequest()
+		for range 1000 {
+			fetch.Groups = append(fetch.Groups, kmsg.OffsetFetchRequestGroup{Group: "acme.g"})
+			describe.Groups = append(describe.Groups, "acme.g")
+		}
+		fetched, described, listed := c.Serve(ctx, who, fetch), c.Serve(ctx, who, describe), c.Serve(ctx, who, kmsg.NewPtrListGroupsRequest())
+		synctest.Wait()
+		commit := kmsg.NewPtrOffsetCommitRequest()
+		commit.Version, commit.Group = 8, "acme.g"
+		commit.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "acme.a", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: 5}}}}
+		c.Serve(ctx, who, commit)(ctx)
+		groups := fetched(ctx).(*kmsg.OffsetFetchResponse).Groups
+		require.Len(t, groups, 1)
+		require.Len(t, groups[0].Topics, 1)
+		require.Equal(t, int64(5), groups[0].Topics[0].Partitions[0].Offset)
+		require.Len(t, described(ctx).(*kmsg.DescribeGroupsResponse).Groups, 1)
+		require.Len(t, listed(ctx).(*kmsg.ListGroupsResponse).Groups, 1)
+	})
+}

@@ -154,6 +154,30 @@ func TestProtocolOfAll(t *testing.T) {
 	require.Empty(t, (*second).Members, "the leader alone learns of the members")
 }
 
+// What a member said is kept without the request that it came in, which may be far larger.
+func TestMembersKeepNothingOfTheirRequests(t *testing.T) {
+	b := newBench(t, nil)
+	frame := []byte("subscription, assignment")
+	id, _ := b.enter("range")
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Version, join.Group, join.MemberID, join.ProtocolType, join.SessionTimeoutMillis = 9, testGroup, id, "consumer", 10_000
+	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: frame[:12]}}
+	joined := *ask[*kmsg.JoinGroupResponse](b, join)
+	require.Zero(t, joined.ErrorCode)
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Version, sync.Group, sync.MemberID, sync.Generation = 4, testGroup, id, joined.Generation
+	sync.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: id, MemberAssignment: frame[14:]}}
+	synced := ask[*kmsg.SyncGroupResponse](b, sync)
+	b.flush()
+	require.Equal(t, "assignment", string((*synced).MemberAssignment))
+	clear(frame)
+	describe := kmsg.NewPtrDescribeGroupsRequest()
+	describe.Groups = []string{testGroup}
+	member := (*ask[*kmsg.DescribeGroupsResponse](b, describe)).Groups[0].Members[0]
+	require.Equal(t, "subscription", string(member.ProtocolMetadata))
+	require.Equal(t, "assignment", string(member.MemberAssignment))
+}
+
 func TestTimesOfAMember(t *testing.T) {
 	b := newBench(t, nil)
 	a, gen := b.stable()

@@ -43,7 +43,7 @@ func (p *Partition) checkSequence(h *batch.Header, now int64) (*sentBatch, error
 		return nil, fmt.Errorf("%w: producer %d sent epoch %d, sequence %d", ErrOutOfOrder, h.ProducerID, h.ProducerEpoch, h.FirstSequence)
 	case r == nil: // never seen, or forgotten: its first word is believed, as Kafka does
 		if p.crowded(1) {
-			if _, seen := p.oldest(); seen > now-producerIdle.Milliseconds() {
+			if _, seen := p.oldest(); seen <= now && seen > now-producerIdle.Milliseconds() { // a clock that went back locks nobody out
 				return nil, fmt.Errorf("%w: producer %d", ErrProducers, h.ProducerID)
 			}
 		}
