@@ -147,7 +147,7 @@ func (s *Store) decodeSnapshot(b []byte, seg uint32) (parts []*Partition, nextNu
 func (s *Store) decodePartition(r *snapReader) *Partition {
 	const i32max = 1<<31 - 1
 	number, n := binary.Uvarint(r.b)
-	if n <= 0 || number > 1<<32-1 {
+	if n <= 0 || number == 0 || number > 1<<32-1 { // they count from 1
 		r.fail("partition number")
 		n = 0
 	}
