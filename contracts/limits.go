@@ -21,6 +21,7 @@ const (
 	MaxTenantName    = 63   // bytes
 	MaxBrokers       = 4096 // that ever registered
 	MaxBrokerHost    = 255  // bytes
+	MaxAttendance    = 3600 // seconds for which a broker says that it is there
 	MaxTopicName     = 249  // bytes of a topic's or a group's name, with its tenant
 	MaxPartitions    = 1024 // of a topic
 	MaxNewPartitions = 256  // in one call

@@ -137,6 +137,14 @@ func RegisterBrokerCall(host string, port uint16, peerID string) ([]byte, error)
 	return bpsTopics().PackRegisterBroker(host, port, []byte(peerID)), nil
 }
 
+// AttendCall says that the caller, a live broker, is there and that the ledger counts on it for so many seconds more.
+func AttendCall(seconds uint32) ([]byte, error) {
+	if seconds > MaxAttendance {
+		return nil, fmt.Errorf("a broker attends for %d seconds at most, not %d", MaxAttendance, seconds)
+	}
+	return bpsTopics().PackAttend(seconds), nil
+}
+
 // RetireBrokerCall takes the caller out of the live brokers.
 func RetireBrokerCall() []byte { return bpsTopics().PackRetireBroker() }
 
@@ -177,7 +185,7 @@ func RelayCall(t Token, signature, data []byte) []byte {
 	return bpsTopics().PackRelay(t, signature, data)
 }
 
-// CancelTokensCall voids all tokens that the caller issued until now.
+// CancelTokensCall voids all tokens that the caller issued until now or dated up to TokenSkewSeconds ahead.
 func CancelTokensCall() []byte { return bpsTopics().PackCancelTokens() }
 
 // Commit is what a broker puts on record in one transaction.
@@ -285,6 +293,9 @@ func OffsetCall(group, topic common.Hash, partition uint32) []byte {
 
 // CommitsCall reads how many commits of a broker were counted.
 func CommitsCall(broker common.Address) []byte { return bpsTopics().PackCommits(broker) }
+
+// AttendsUntilCall reads until when the ledger counts on a broker.
+func AttendsUntilCall(broker common.Address) []byte { return bpsTopics().PackAttendsUntil(broker) }
 
 // TokensCancelledCall reads the time until which an account's tokens are void.
 func TokensCancelledCall(account common.Address) []byte {

@@ -189,6 +189,7 @@ func TestHandOver(t *testing.T) {
 	require.Equal(t, []any{third.account, uint32(2)}, []any{eventsOf[LeaseChanged](w)[0].Leader, eventsOf[LeaseChanged](w)[0].Epoch})
 	require.Equal(t, Lease{third.account, 2, l.Replicas, none}, w.topic(id).Leases[0])
 	// Who retired may still give away what he leads.
+	w.height++
 	w.must(third, RetireBrokerCall(), nil)
 	pass(third, 2, leader.account)
 	require.Equal(t, Lease{leader.account, 3, l.Replicas, none}, w.topic(id).Leases[0])
@@ -229,6 +230,8 @@ func TestWantReplicas(t *testing.T) {
 
 	// It stands while leaders and replicas change, until there is another, or none.
 	w.must(w.broker(now[1].Replicas[1]), bpsTopics().PackClaim([]Claim{{id, 1, 1}}), nil)
+	w.height++
+	w.absent(w.broker(now[1].Replicas[0]))
 	w.must(w.broker(now[1].Replicas[1]), SetReplicasCall(id, 1, 2, now[1].Replicas[1:]), nil)
 	require.Equal(t, Lease{now[1].Replicas[1], 3, now[1].Replicas[1:], all[:7]}, w.topic(id).Leases[1])
 	w.must(w.owner, want(1, all[8]), nil)
@@ -272,27 +275,37 @@ func TestSetReplicas(t *testing.T) {
 	w.no("a replica is no broker", leader, set(1, with(w.owner.account)...), nil)
 	w.must(w.broker(others[6]), RetireBrokerCall(), nil)
 	w.no("only a live broker", leader, set(1, with(others[6])...), nil)
+	w.absent(w.broker(others[5]))
+	w.no("only a live broker that attends", leader, set(1, with(others[5])...), nil)
+	w.attend(w.broker(others[5]), 60)
 
 	epoch := uint32(1)
 	list := with()
 	for _, o := range others[:5] {
 		list = append(list, o)
+		w.height++
 		w.must(leader, set(epoch, list...), nil)
 		epoch++
 		e := eventsOf[ReplicasChanged](w)[0]
 		require.Equal(t, []any{leader.account, epoch, list}, []any{e.Leader, e.Epoch, e.Replicas})
 		require.Equal(t, Lease{leader.account, epoch, list, none}, w.topic(id).Leases[0])
 	}
+	w.height++
 	w.no("1 to 7 replicas", leader, set(epoch, append(list, others[5])...), nil)
 	// A retired replica stays until it is taken away.
 	w.must(w.broker(others[0]), RetireBrokerCall(), nil)
 	for len(list) > 1 {
 		n := len(list) - 1
+		if list[n] != others[0] {
+			w.absent(w.broker(list[n]))
+		}
 		list = list[:n:n]
+		w.height++
 		w.must(leader, set(epoch, list...), nil)
 		epoch++
 		require.Equal(t, Lease{leader.account, epoch, list, none}, w.topic(id).Leases[0])
 	}
+	w.height++
 	w.no("1 to 7 replicas", leader, set(epoch), nil)
 	require.Equal(t, []common.Address{l.Leader}, w.topic(id).Leases[0].Replicas)
 	// A claim that was made for the replicas of an older epoch is stale.

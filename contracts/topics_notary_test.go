@@ -7,6 +7,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/stretchr/testify/require"
 )
 
@@ -159,6 +160,26 @@ func TestCommitIsTheTransaction(t *testing.T) {
 	require.ErrorContains(t, err, "by a transaction of its own")
 }
 
+// Nor does one whose account named code of its own, which calls with data that is in no transaction.
+func TestCommitIsNoCallOfTheAccountsOwnCode(t *testing.T) {
+	w := newTopicWorld(t, 1)
+	b := w.brokers[0]
+	code := common.HexToAddress("0x77")
+	w.state.SetCode(code, passOn(), 0)
+	w.state.SetCode(b.account, types.AddressToDelegation(code), 0)
+	commit, err := CommitCall(Commit{Number: 1})
+	require.NoError(t, err)
+	_, err = w.call(b.account, b.account, nil, RetireBrokerCall())
+	require.NoError(t, err)
+	require.Len(t, eventsOf[BrokerSet](w), 1, "the account's code calls as the account")
+	register, err := RegisterBrokerCall("h", 1, peerOf(1))
+	w.must(b, register, err)
+	_, err = w.call(b.account, b.account, nil, commit)
+	require.ErrorContains(t, err, "by a transaction of its own")
+	w.state.SetCode(b.account, nil, 0)
+	w.must(b, commit, nil)
+}
+
 // passOn is code that calls Topics with its call data and reverts with what Topics says.
 func passOn() []byte {
 	// calldatacopy(0, 0, size); call(gas, Topics, 0, 0, size, 0, 0); copy what it returned; revert if it failed
@@ -214,6 +235,7 @@ func TestReputation(t *testing.T) {
 	x := w.writer.account
 	stand := func(b operator, refused, honest uint32) int {
 		t.Helper()
+		w.height++
 		w.commit(b, Commit{Standings: []Standing{{x, refused, honest}}})
 		return w.reputation(x)
 	}
@@ -237,6 +259,14 @@ func TestReputation(t *testing.T) {
 	require.Equal(t, 0, stand(c, 100, 0))
 	require.Equal(t, 0, stand(b, 100, 0))
 	require.Equal(t, 1, stand(b, 0, 1))
+	// One point in a block from each broker, however often it says so.
+	w.height++
+	for range 3 {
+		w.commit(b, Commit{Standings: []Standing{{x, 0, 1}, {x, 0, 1}}})
+	}
+	require.Equal(t, 2, w.reputation(x))
+	w.commit(c, Commit{Standings: []Standing{{x, 0, 1}}})
+	require.Equal(t, 3, w.reputation(x))
 
 	// Governance pardons, and every broker counts from the start.
 	data, err := PardonCall(x)

@@ -123,13 +123,16 @@ func TestRelayRefuses(t *testing.T) {
 
 	w.must(b, relay, nil)
 	w.must(w.owner, CancelTokensCall(), nil)
-	require.Equal(t, w.seconds, eventsOf[TokensCancelled](w)[0].IssuedUntil)
+	require.Equal(t, w.seconds+TokenSkewSeconds, eventsOf[TokensCancelled](w)[0].IssuedUntil)
 	at, err := DecodeTokensCancelled(w.readFrom(TopicsAddress, TokensCancelledCall(w.owner.account)))
 	require.NoError(t, err)
-	require.Equal(t, w.seconds, at)
+	require.Equal(t, w.seconds+TokenSkewSeconds, at)
 	w.no("has cancelled", b, relay, nil)
+	w.no("has cancelled", b, with(func(x *Token) { x.Issued = w.seconds + TokenSkewSeconds }), nil) // by a clock that is ahead, or a thief
 	w.seconds++
+	w.no("has cancelled", b, with(func(x *Token) { x.Issued = w.seconds }), nil)
 	fresh := w.token(w.owner)
+	fresh.Issued, fresh.Expires = at+1, at+3600
 	w.must(b, RelayCall(fresh, signToken(t, fresh, w.owner.key), DeleteTopicCall(id)), nil)
 }
 

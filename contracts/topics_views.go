@@ -250,6 +250,11 @@ func DecodeCommits(ret []byte) (uint64, error) {
 	return single(bpsTopics().UnpackCommits, ret, "number of commits")
 }
 
+// DecodeAttendsUntil reads what AttendsUntilCall returns: Unix seconds, 0 for a broker that is not counted on.
+func DecodeAttendsUntil(ret []byte) (uint64, error) {
+	return single(bpsTopics().UnpackAttendsUntil, ret, "attendance of a broker")
+}
+
 // DecodeTokensCancelled reads what TokensCancelledCall returns: Unix seconds, 0 for never.
 func DecodeTokensCancelled(ret []byte) (uint64, error) {
 	return single(bpsTopics().UnpackTokensCancelled, ret, "cancelled tokens")

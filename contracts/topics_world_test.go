@@ -120,6 +120,15 @@ func (w *topicWorld) reputation(a common.Address) int {
 	return int(r)
 }
 
+func (w *topicWorld) attend(b operator, seconds uint32) {
+	w.t.Helper()
+	data, err := AttendCall(seconds)
+	w.must(b, data, err)
+}
+
+// absent has a broker attend no longer.
+func (w *topicWorld) absent(b operator) { w.attend(b, 0) }
+
 // commit makes the next commit of a broker.
 func (w *topicWorld) commit(b operator, c Commit) []byte {
 	w.t.Helper()

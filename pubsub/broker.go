@@ -82,6 +82,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	g.Go(func() error { return b.leases.run(run) })
 	g.Go(func() error { b.claims(run); return nil })
 	g.Go(func() error { b.register(run); return nil })
+	g.Go(func() error { b.attend(run); return nil })
 	g.Go(func() error { newReplacer(b).run(run); return nil })
 	g.Go(func() error { b.tick(run); return nil })
 	if b.deps.Evidence != nil {

@@ -77,6 +77,16 @@ func (c *Config) Validate() error {
 	return c.Evidence.Validate()
 }
 
+// attendance is for how long the ledger counts on this broker after each time that it says so: as long as others are to
+// wait for it.
+func (c *Config) attendance() time.Duration {
+	d := c.ReplaceAfter
+	if d == 0 {
+		d = attendUnsaid
+	}
+	return min((d + time.Second - 1).Truncate(time.Second), contracts.MaxAttendance*time.Second)
+}
+
 // Address is Advertise in its parts.
 func (c *Config) Address() (host string, port uint16, err error) {
 	host, text, err := net.SplitHostPort(c.Advertise)

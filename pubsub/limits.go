@@ -75,6 +75,14 @@ const (
 	claimGather = 50 * time.Millisecond
 	// maxClaims bounds the partitions of one transaction, as the contract does.
 	maxClaims = contracts.MaxClaims
+	// handOversUnderWay bounds the transactions of a broker that stops which are not final yet.
+	handOversUnderWay = 16
+	// attendUnsaid is how long a broker that replaces nobody says on the ledger that it is there, attendTimes how often
+	// in what it said before ends.
+	attendUnsaid = 10 * time.Minute
+	attendTimes  = 3
+	// moveAgain is how long a partition rests whose change of replicas was refused.
+	moveAgain = 10 * time.Second
 	// maxPartitionsServed bounds the partitions that one broker keeps; leases above it are refused and told of.
 	maxPartitionsServed = 200_000
 	// defaultMaxMessage is max.message.bytes of a topic that does not say.

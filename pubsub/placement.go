@@ -82,7 +82,7 @@ func (p *placement) admit(target, missing []common.Address, leaver common.Addres
 	if leaver == (common.Address{}) || len(without(p.insync, leaver)) < majority(n-1) {
 		return move{}
 	}
-	if p.gone(leaver) || n-1 >= p.wantedCount() {
+	if p.gone(leaver) || n-1 >= min(p.wantedCount(), contracts.MaxReplicas-1) { // seven are the most
 		return move{replicas: without(p.replicas, leaver)}
 	}
 	return move{}

@@ -3,12 +3,15 @@ package pubsub
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/group"
@@ -79,10 +82,47 @@ func (b *Broker) due(v *ledger.View, host string, port uint16) (kind string, dat
 	return "", nil
 }
 
+func live(v *ledger.View, a common.Address) bool {
+	n := v.BrokerByAccount(a)
+	return n != nil && n.Live
+}
+
 func (b *Broker) submit(ctx context.Context, kind string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, adminWait)
 	defer cancel()
 	return b.deps.Submit.Submit(ctx, kind, data)
+}
+
+// attend says on the ledger that this broker is there, as long as it can write: whom the ledger misses may lose what it
+// keeps to others.
+func (b *Broker) attend(ctx context.Context) {
+	lasts := b.cfg.attendance()
+	data, err := contracts.AttendCall(uint32(lasts / time.Second))
+	if err != nil {
+		b.deps.Log.Error("the broker does not attend", zap.Error(err))
+		return
+	}
+	for {
+		changed := b.deps.Ledger.Changed()
+		if v := b.deps.Ledger.View(); v == nil || !live(v, b.deps.Account) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+			continue
+		}
+		wait := lasts / attendTimes
+		if b.deps.Store.Writable() == nil {
+			if err := b.submit(ctx, "attend", data); err != nil && ctx.Err() == nil {
+				b.deps.Log.Warn("the ledger was not told that this broker is there; it is tried again", zap.Error(err))
+				wait = min(wait, registerAgain)
+			}
+		}
+		if !pause(ctx, wait) {
+			return
+		}
+	}
 }
 
 // HandOver gives the leases of this broker to other live replicas, for an orderly stop: clients go on at once.
@@ -91,7 +131,7 @@ func (b *Broker) HandOver(ctx context.Context) {
 	if v == nil {
 		return
 	}
-	b.handOver(ctx, v, func(t *ledger.Topic, p int32) (common.Address, bool) { return b.successor(v, t, p) })
+	b.handOver(ctx, v, maxPartitionsServed, func(t *ledger.Topic, p int32) (common.Address, bool) { return b.successor(v, t, p) })
 }
 
 // balance gives leases back to the first replica of their partitions, where leaders were placed in turn: after brokers
@@ -101,22 +141,23 @@ func (b *Broker) balance(ctx context.Context) {
 	if v == nil {
 		return
 	}
-	b.handOver(ctx, v, func(t *ledger.Topic, p int32) (common.Address, bool) {
+	b.handOver(ctx, v, maxClaims, func(t *ledger.Topic, p int32) (common.Address, bool) {
 		first := t.Partitions[p].Replicas[0]
 		to, ok := b.successor(v, t, p)
 		return to, ok && to == first
 	})
 }
 
-// handOver gives every lease of this broker to whom a choice names, in one transaction at most.
-func (b *Broker) handOver(ctx context.Context, v *ledger.View, choose func(t *ledger.Topic, partition int32) (common.Address, bool)) {
+// handOver gives every lease of this broker to whom a choice names, at most so many. Those of a transaction that fails are
+// claimed when this broker is silent.
+func (b *Broker) handOver(ctx context.Context, v *ledger.View, most int, choose func(t *ledger.Topic, partition int32) (common.Address, bool)) {
 	ctx, cancel := context.WithTimeout(ctx, stopWait)
 	defer cancel()
 	var list []contracts.Handover
 	for _, t := range v.Topics("") {
 		for p := range t.Partitions {
 			part := &t.Partitions[p]
-			if part.Leader != b.deps.Account || len(list) >= maxClaims {
+			if part.Leader != b.deps.Account || len(list) >= most {
 				continue
 			}
 			if to, ok := choose(t, int32(p)); ok { //nolint:gosec // few
@@ -124,18 +165,26 @@ func (b *Broker) handOver(ctx context.Context, v *ledger.View, choose func(t *le
 			}
 		}
 	}
-	if len(list) == 0 {
-		return
+	var g errgroup.Group
+	g.SetLimit(handOversUnderWay)
+	var failed atomic.Int64
+	for part := range slices.Chunk(list, maxClaims) {
+		g.Go(func() error {
+			data, err := contracts.HandOverCall(part)
+			if err == nil {
+				err = b.deps.Submit.Submit(ctx, "hand over", data)
+			}
+			if err != nil {
+				failed.Add(int64(len(part)))
+				b.deps.Log.Warn("partitions were not handed over; their replicas claim them when this broker is silent", zap.Int("partitions", len(part)), zap.Error(err))
+			}
+			return nil
+		})
 	}
-	data, err := contracts.HandOverCall(list)
-	if err == nil {
-		err = b.deps.Submit.Submit(ctx, "hand over", data)
+	_ = g.Wait()
+	if given := len(list) - int(failed.Load()); given > 0 {
+		b.deps.Log.Info("handed partitions over", zap.Int("partitions", given))
 	}
-	if err != nil {
-		b.deps.Log.Warn("partitions were not handed over; their replicas claim them when this broker is silent", zap.Int("partitions", len(list)), zap.Error(err))
-		return
-	}
-	b.deps.Log.Info("handed partitions over", zap.Int("partitions", len(list)))
 }
 
 // successor is the first live replica of a partition that is in sync.

@@ -22,10 +22,11 @@ type replacer struct {
 	b         *Broker
 	silent    map[common.Address]time.Time // since when; of brokers that keep or are to keep what this one leads
 	newcomers map[store.ID]common.Address  // taken in, and not known to have everything yet
+	refused   map[store.ID]time.Time       // when a change was; it rests for moveAgain
 }
 
 func newReplacer(b *Broker) *replacer {
-	return &replacer{b: b, silent: make(map[common.Address]time.Time), newcomers: make(map[store.ID]common.Address)}
+	return &replacer{b: b, silent: make(map[common.Address]time.Time), newcomers: make(map[store.ID]common.Address), refused: make(map[store.ID]time.Time)}
 }
 
 func (r *replacer) run(ctx context.Context) {
@@ -73,7 +74,7 @@ func (r *replacer) look(v *ledger.View, now time.Time) *round {
 		x.live = n.Live
 	}
 	x.hear()
-	r.settle(v)
+	r.settle(v, now)
 	v.Each(func(t *ledger.Topic) bool {
 		for i := range t.Partitions {
 			p := &t.Partitions[i]
@@ -136,8 +137,13 @@ func (x *round) hear() {
 	}
 }
 
-// settle forgets newcomers that have everything, or are replicas no more.
-func (r *replacer) settle(v *ledger.View) {
+// settle forgets newcomers that have everything, or are replicas no more, and what has rested.
+func (r *replacer) settle(v *ledger.View, now time.Time) {
+	for id, at := range r.refused {
+		if now.Sub(at) >= moveAgain {
+			delete(r.refused, id)
+		}
+	}
 	for id, a := range r.newcomers {
 		lease, ok := v.Lease(id.Topic, id.Partition)
 		if !ok || lease.Leader != r.b.deps.Account || !slices.Contains(lease.Replicas, a) || slices.Contains(r.insync(v, id), a) {
@@ -194,6 +200,9 @@ func (x *round) lead(t *ledger.Topic, partition int, p *ledger.Partition) {
 		return
 	}
 	id := store.ID{Topic: t.ID, Partition: int32(partition)} //nolint:gosec // few
+	if _, rests := x.r.refused[id]; rests {
+		return
+	}
 	epoch, ready := x.r.b.deps.Replicas.Leader(replica.ID(id))
 	if !ready || epoch != p.Epoch {
 		return
@@ -263,13 +272,20 @@ func (r *replacer) send(ctx context.Context, x *round) {
 	ctx, cancel := context.WithTimeout(ctx, claimWait)
 	defer cancel()
 	var g errgroup.Group
-	for _, s := range x.steps {
-		g.Go(func() error { r.sendOne(ctx, x, s); return nil })
+	made := make([]bool, len(x.steps))
+	for i, s := range x.steps {
+		g.Go(func() error { made[i] = r.sendOne(ctx, x, s); return nil })
 	}
 	_ = g.Wait()
+	for i, s := range x.steps {
+		if !made[i] {
+			r.refused[s.id] = r.b.deps.Now()
+		}
+	}
 }
 
-func (r *replacer) sendOne(ctx context.Context, x *round, s step) {
+// sendOne tells whether the step was made.
+func (r *replacer) sendOne(ctx context.Context, x *round, s step) bool {
 	partition, epoch := uint32(s.id.Partition), uint32(s.epoch) //nolint:gosec // not negative
 	kind, data, err := "removed", []byte(nil), error(nil)
 	switch {
@@ -293,8 +309,9 @@ func (r *replacer) sendOne(ctx context.Context, x *round, s step) {
 	if err != nil {
 		r.b.m.moved.WithLabelValues("failed").Inc()
 		log.Warn("the replicas of a partition are not changed yet; it is tried again", zap.Error(err))
-		return
+		return false
 	}
 	r.b.m.moved.WithLabelValues(kind).Inc()
 	log.Info("changed the replicas of a partition")
+	return true
 }

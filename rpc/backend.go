@@ -138,6 +138,7 @@ type Broker interface {
 	Prove(id evidence.ID, from, to int64, withBatches bool) (*evidence.Proven, error)
 	Alarms() []evidence.Alarm
 	Reports() [][]byte
+	Witness(topic [32]byte) (evidence.Witness, error)
 }
 
 // Readers judges who may read a topic's records: pubsub.Readers.

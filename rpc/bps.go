@@ -276,3 +276,41 @@ func (s finalSource) SealedAt(height uint64) *block.SealedHeader {
 }
 
 var _ proof.Source = finalSource{}
+
+type witnessJSON struct {
+	Topic    common.Hash      `json:"topic"`
+	Replica  bool             `json:"replica"` // this broker keeps the topic, and compares; else the rest is empty
+	Seq      hexutil.Uint64   `json:"seq"`     // the newest checkpoint that agrees with its log; 0: none
+	Root     common.Hash      `json:"root"`
+	Pending  []hexutil.Uint64 `json:"pending"`  // numbers of checkpoints that are not compared yet
+	Disputes []hexutil.Bytes  `json:"disputes"` // signed, of those that are not what its log gives (docs/wire-topics.md)
+}
+
+// Witness is what this broker says of a topic's checkpoints: which is the newest that its own log gives, which it has not
+// compared yet, and which it disputes. Clients ask it about what another broker showed them. It may lag behind the chain.
+func (a *bpsAPI) Witness(ctx context.Context, topic string) (*witnessJSON, error) {
+	leave, err := a.enterCall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if a.back.Broker == nil {
+		return nil, notOffered("the evidence of topics: it is no broker;")
+	}
+	id, err := a.topicOf(ctx, a.back.Chain.FinalHeader(), topic)
+	if err != nil {
+		return nil, err
+	}
+	w, err := a.back.Broker.Witness(id)
+	if err != nil {
+		return nil, err
+	}
+	out := &witnessJSON{Topic: id, Replica: w.Replica, Seq: hexutil.Uint64(w.Seq), Root: common.Hash(w.Root), Pending: []hexutil.Uint64{}, Disputes: []hexutil.Bytes{}}
+	for _, n := range w.Pending {
+		out.Pending = append(out.Pending, hexutil.Uint64(n))
+	}
+	for _, d := range w.Disputes {
+		out.Disputes = append(out.Disputes, d)
+	}
+	return out, nil
+}

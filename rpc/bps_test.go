@@ -246,6 +246,12 @@ func provesBatches(t *testing.T, api *bpsAPI, id common.Hash) {
 }
 func (b provingBroker) Alarms() []evidence.Alarm { return nil }
 func (b provingBroker) Reports() [][]byte        { return [][]byte{[]byte("damaged")} }
+func (b provingBroker) Witness(id [32]byte) (evidence.Witness, error) {
+	if id != b.p.Head.Topic {
+		return evidence.Witness{}, nil
+	}
+	return evidence.Witness{Replica: true, Seq: b.p.Seq, Root: b.p.Root, Pending: []uint64{b.p.Seq + 1}, Disputes: [][]byte{{1, 2}}}, nil
+}
 
 func TestProofIsTakenByAVerifier(t *testing.T) {
 	id := common.Hash{1}
@@ -277,6 +283,12 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 	reports, err := api.Reports()
 	require.NoError(t, err)
 	require.Empty(t, reports, "what shows nothing is not told")
+	w, err := api.Witness(context.Background(), id.Hex())
+	require.NoError(t, err)
+	require.Equal(t, &witnessJSON{Topic: id, Replica: true, Seq: 3, Pending: []hexutil.Uint64{4}, Disputes: []hexutil.Bytes{{1, 2}}}, w)
+	w, err = api.Witness(context.Background(), common.Hash{2}.Hex())
+	require.NoError(t, err)
+	require.False(t, w.Replica)
 	for _, trusted := range []*trustedJSON{nil, {Number: 12, Hash: c.CanonicalHash(12)}, {Number: 4, Hash: c.CanonicalHash(4)}} {
 		p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, trusted, nil)
 		require.NoError(t, err)

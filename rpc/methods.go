@@ -167,6 +167,7 @@ func nodeGroups() []Group {
 			{"bps_proof", "topic, partition, offset, records?, batches?, trusted block?, token?", "object", "a proof file for records, checked offline with the genesis file; a trusted block {number, hash} makes it short, shorter still with followed: true for one who came there from genesis by such proofs; the batches come for a token of who may read the topic, else their digests", ""},
 			{"bps_epochs", "above?, most?", "object", "the headers that prove the ends of epochs from genesis on; at most 1,024 runs", ""},
 			{"bps_reports", "", "list", "files that show which brokers signed two histories, for anybody to check", ""},
+			{"bps_witness", "topic", "object", "what this broker says of a topic's checkpoints: the newest that its log gives, those not compared yet, and its signed disputes", ""},
 			{"bps_alarms", "", "list", "differences between checkpoints on the chain and this broker's log", ""},
 		}},
 		{"Encodings", "", []Method{

@@ -40,6 +40,7 @@ type brokerFlags struct {
 	sealKey     string
 	certificate string
 	provers     []string
+	witnesses   int
 	encrypt     []string
 	owners      []string
 	figures     *prometheus.Registry // of a proxy; nil: none
@@ -52,7 +53,8 @@ func (q *brokerFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&q.plain, "plain", false, "talk to brokers on this machine without TLS")
 	f.StringVar(&q.genesis, "genesis", "", "genesis file of the network, which all proofs go back to")
 	f.StringVar(&q.verify, "verify", "follow", "follow (deliver at once, check when a checkpoint comes), proved (deliver only what is proved) or off")
-	f.StringSliceVar(&q.provers, "provers", nil, "JSON-RPC addresses of more nodes that may have proofs: brokers of the topic have them")
+	f.StringSliceVar(&q.provers, "provers", nil, "JSON-RPC addresses of more nodes, best of all brokers of the topic: they have proofs, and are asked whether they dispute what others prove")
+	f.IntVar(&q.witnesses, "witnesses", 1, "how many of the nodes of --node and --provers must have found a checkpoint to be what their own logs give before it proves anything")
 	f.StringSliceVar(&q.encrypt, "encrypt", nil, "topics that are encrypted whatever the node says: names, prefixes that end with a dot, or * for all")
 	f.StringSliceVar(&q.owners, "owner", nil, "whose sealed keys are taken, by tenant (acme=0x...), whatever the node says of topics' owners")
 	q.keys(f)
@@ -72,10 +74,13 @@ func (q *brokerFlags) open(ctx context.Context, a *app, log *zap.Logger) (*clien
 	if !ok {
 		return nil, fail(exitUsage, "--verify is %q: use follow, proved or off", q.verify)
 	}
-	cfg := client.Config{Brokers: q.brokers, Node: a.Node, Provers: q.provers, CA: q.ca, Mode: mode, Log: log}
+	cfg := client.Config{Brokers: q.brokers, Node: a.Node, Provers: q.provers, Witnesses: q.witnesses, CA: q.ca, Mode: mode, Log: log}
 	cfg.Encrypt = q.encrypt
 	if q.figures != nil {
 		cfg.Metrics = q.figures
+	}
+	if q.witnesses < 0 || q.witnesses > 1+len(q.provers) {
+		return nil, fail(exitUsage, "--witnesses is %d, and %d nodes are named: name more by --provers", q.witnesses, 1+len(q.provers))
 	}
 	var err error
 	if cfg.Owners, err = parseOwners(q.owners); err != nil {
@@ -231,12 +236,14 @@ func explainClient(err error) error {
 	var tampered *client.TamperError
 	var none *client.NoKeyError
 	var down *client.DowngradeError
+	var disputed *client.DisputedError
+	var unproved *client.UnprovedError
 	var unknown x509.UnknownAuthorityError
 	var done *exitError
 	switch {
 	case err == nil || errors.As(err, &done):
 		return err
-	case errors.As(err, &tampered):
+	case errors.As(err, &tampered), errors.As(err, &disputed), errors.As(err, &unproved):
 		return fail(exitVerify, "%v", err)
 	case errors.Is(err, client.ErrWrongChain):
 		return fail(exitVerify, "%v: use the genesis file of the node's network", err)

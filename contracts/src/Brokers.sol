@@ -49,8 +49,23 @@ abstract contract Brokers is Tenants {
         if (b.place == 0) {
             _live.push(uint24(number));
             b.place = uint16(_live.length);
+            b.until = uint64(block.timestamp + MAX_ATTENDANCE);
         }
         emit BrokerSet(msg.sender, uint32(number), host, port, peerId, true);
+    }
+
+    /// Says that the caller is there and that the ledger counts on it for so many seconds more; 0: no longer. A broker
+    /// repeats this in time. Whoever leads a partition cannot take a replica away that attends, unless enough others do.
+    function attend(uint32 time) external {
+        uint256 number = _liveBroker();
+        require(time <= MAX_ATTENDANCE, "Topics: a broker attends for an hour at most, and says it again");
+        _brokers[number - 1].until = time == 0 ? 0 : uint64(block.timestamp + time);
+    }
+
+    /// Until when (Unix seconds) the ledger counts on a broker; 0: it does not.
+    function attendsUntil(address broker) external view returns (uint64) {
+        uint256 number = _brokerOf[broker];
+        return _isLive(number) ? _brokers[number - 1].until : 0;
     }
 
     /// Takes the caller out of the live brokers: it gets no new partitions and claims none. It hands its leases over

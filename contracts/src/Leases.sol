@@ -6,7 +6,8 @@ import {Brokers} from "./Brokers.sol";
 /// who acts on an older one is told apart.
 ///
 /// A lease is one word: the epoch in bits 0-31, the leader's number in 32-55, how many replicas in 56-63, and their
-/// numbers, 24 bits each, from bit 64 on.
+/// numbers, 24 bits each, from bit 64 on. The uppermost 24 bits are those of the height of its last change: a lease
+/// changes once in a block, so that nobody uses up its epochs.
 abstract contract Leases is Brokers {
     struct Lease {
         address leader;
@@ -59,18 +60,20 @@ abstract contract Leases is Brokers {
 
     /// Adds one broker to a partition's replicas or takes one away. Only its leader does, in the current epoch, and
     /// stays: he does it once a majority has entered that epoch, so that every two sets that follow each other share
-    /// whoever holds what is committed.
+    /// whoever holds what is committed. A broker that attends is taken away only if as many that attend are left as
+    /// the owner wants: a leader that lies must not become the only one, from whom nobody could take the partition over.
     function setReplicas(bytes32 topic, uint32 partition, uint32 epoch, address[] calldata replicas) external {
         uint256 number = _liveBroker();
         require(partition < _topic(topic).partitions, "Topics: no such partition");
         uint256 lease = _leases[topic][partition];
         require(_leader(lease) == number, "Topics: only the partition's leader changes its replicas");
         require(uint32(lease) == epoch && epoch < LAST_EPOCH, "Topics: the lease is of another epoch");
+        require(!_changedNow(lease), "Topics: the lease was changed in this block; try again in another");
         uint256 n = replicas.length;
         uint256 before = _count(lease);
         require(n > 0 && n <= MAX_REPLICAS, "Topics: a partition has 1 to 7 replicas");
         require(n + 1 == before || n == before + 1, "Topics: replicas are added or taken away one by one");
-        uint256 next = (epoch + 1) | number << 32 | n << 56;
+        uint256 next = (epoch + 1) | number << 32 | n << 56 | _stamp();
         uint256 kept;
         bool leads;
         for (uint256 i = 0; i < n; i++) {
@@ -78,12 +81,13 @@ abstract contract Leases is Brokers {
             require(r != 0, "Topics: a replica is no broker");
             require(!_holds(next, i, r), "Topics: a replica is named twice");
             if (_holds(lease, before, r)) kept++;
-            else require(_isLive(r), "Topics: only a live broker becomes a replica");
+            else require(_attends(r), "Topics: only a live broker that attends becomes a replica");
             if (r == number) leads = true;
             next |= r << (64 + 24 * i);
         }
         require(leads, "Topics: the leader stays a replica; it hands its lease over first");
         require(kept == (n < before ? n : before), "Topics: replicas are added or taken away one by one");
+        if (n < before) _checkLeaver(topic, partition, lease, next);
         _leases[topic][partition] = next;
         emit ReplicasChanged(topic, partition, msg.sender, epoch + 1, replicas);
     }
@@ -105,14 +109,36 @@ abstract contract Leases is Brokers {
         emit ReplicasWanted(topic, partition, replicas);
     }
 
+    // One that attends leaves when enough others are left. Seven are the most that there can be, so where seven are
+    // wanted one leaves before another comes.
+    function _checkLeaver(bytes32 topic, uint256 partition, uint256 lease, uint256 next) private view {
+        uint256 n = _count(next);
+        uint256 leaver;
+        for (uint256 i = 0; i <= n; i++) {
+            uint256 r = _replica(lease, i);
+            if (!_holds(next, n, r)) leaver = r;
+        }
+        if (!_attends(leaver)) return;
+        uint256 needed = _count(_wanted[topic][partition]);
+        if (needed == 0) needed = _topics[topic].replicas;
+        if (needed == MAX_REPLICAS) needed--;
+        uint256 left;
+        for (uint256 i = 0; i < n; i++) {
+            if (_attends(_replica(next, i))) left++;
+        }
+        require(
+            left >= needed, "Topics: a replica that attends is taken away only when enough others do; add another one first"
+        );
+    }
+
     // Moves a lease to a replica in the next epoch; false if it is stale or the broker no replica.
     function _pass(bytes32 topic, uint32 partition, uint32 epoch, uint256 to, address account) private returns (bool) {
         uint256 lease = _leases[topic][partition];
         if (
             lease == 0 || uint32(lease) != epoch || epoch >= LAST_EPOCH || !_holds(lease, _count(lease), to)
-                || _topics[topic].place == 0
+                || _changedNow(lease) || _topics[topic].place == 0
         ) return false;
-        _leases[topic][partition] = (lease & ~uint256(type(uint56).max)) | to << 32 | (epoch + 1);
+        _leases[topic][partition] = (uint232(lease) & ~uint256(type(uint56).max)) | to << 32 | (epoch + 1) | _stamp();
         emit LeaseChanged(topic, partition, account, epoch + 1);
         return true;
     }
@@ -152,10 +178,22 @@ abstract contract Leases is Brokers {
         return lease >> 56 & 0xff;
     }
 
+    function _replica(uint256 lease, uint256 i) private pure returns (uint256) {
+        return lease >> (64 + 24 * i) & 0xffffff;
+    }
+
+    function _stamp() private view returns (uint256) {
+        return block.number << 232;
+    }
+
+    function _changedNow(uint256 lease) private view returns (bool) {
+        return lease >> 232 == uint24(block.number);
+    }
+
     // Whether one of the first n replicas is this broker.
     function _holds(uint256 lease, uint256 n, uint256 number) private pure returns (bool) {
         for (uint256 i = 0; i < n; i++) {
-            if (lease >> (64 + 24 * i) & 0xffffff == number) return true;
+            if (_replica(lease, i) == number) return true;
         }
         return false;
     }
@@ -172,7 +210,7 @@ abstract contract Leases is Brokers {
     function _accounts(uint256 lease) private view returns (address[] memory list) {
         list = new address[](_count(lease));
         for (uint256 i = 0; i < list.length; i++) {
-            list[i] = _brokers[(lease >> (64 + 24 * i) & 0xffffff) - 1].account;
+            list[i] = _brokers[_replica(lease, i) - 1].account;
         }
     }
 }

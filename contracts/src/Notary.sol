@@ -41,7 +41,11 @@ abstract contract Notary is TopicAdmin {
         Standing[] calldata standings,
         Offset[] calldata offsets
     ) external {
-        require(msg.sender == tx.origin, "Topics: a broker's account commits by a transaction of its own");
+        // An account with code, even code that it named itself, could call with data that is in no transaction.
+        require(
+            msg.sender == tx.origin && msg.sender.code.length == 0,
+            "Topics: a broker's account commits by a transaction of its own"
+        );
         require(msg.data.length <= MAX_COMMIT, "Topics: the commit has more than 122880 bytes");
         uint256 broker = _liveBroker();
         uint64 last = _brokers[broker - 1].commits;
@@ -94,8 +98,8 @@ abstract contract Notary is TopicAdmin {
         }
     }
 
-    // A refused operation costs its account 5 points, honest work gives one back. One broker alone lowers an account by
-    // 60 at most while there are others, so it cannot blacklist anybody.
+    // A refused operation costs its account 5 points, honest work gives one back, one in a block from each broker. One
+    // broker alone lowers an account by 60 at most while there are others, so it cannot blacklist anybody.
     function _stand(Standing[] calldata list) private {
         require(list.length <= MAX_STANDINGS, "Topics: more than 128 standings in one commit");
         bool alone = _live.length == 1;
@@ -109,11 +113,12 @@ abstract contract Notary is TopicAdmin {
             uint256 lost = (x.refused < REPUTATION ? x.refused : REPUTATION) * uint256(REFUSED_COSTS);
             if (!alone && lowered + lost > BROKER_LOWERS) lost = lowered < BROKER_LOWERS ? BROKER_LOWERS - lowered : 0;
             if (lost > REPUTATION - before) lost = REPUTATION - before;
-            uint256 given = x.honest > 0 && before + lost > 0 ? 1 : 0;
+            uint256 given = x.honest > 0 && before + lost > 0 && t.given != block.number ? 1 : 0;
             lowered += lost;
             lowered -= given <= lowered ? given : lowered;
             s.lost = uint8(before + lost - given);
             (t.pardons, t.lowered) = (s.pardons, uint8(lowered));
+            if (given > 0) t.given = uint64(block.number);
             emit StandingChanged(x.account, msg.sender, REPUTATION - s.lost, x.refused, x.honest);
         }
     }

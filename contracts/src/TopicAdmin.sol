@@ -222,15 +222,16 @@ abstract contract TopicAdmin is Leases {
     }
 
     /// At most n topics from place from on, and how many there are. A page ends earlier where it would have more than
-    /// 2048 partitions, so go on after as many as came. Read all pages in one block's state: a deletion moves the last
-    /// topic.
+    /// 1024 partitions, or fewer with long configurations, so that no tenant makes it too expensive to read; go on after
+    /// as many as came. Read all pages in one block's state: a deletion moves the last topic.
     function topicPage(uint256 from, uint256 n) external view returns (Info[] memory page, uint256 total) {
         total = _topicList.length;
         n = _page(total, from, n);
-        uint256 partitions;
+        uint256 size;
         for (uint256 i = 0; i < n; i++) {
-            partitions += _topics[_topicList[from + i]].partitions;
-            if (partitions > MAX_PAGE && i > 0) n = i;
+            Topic storage t = _topics[_topicList[from + i]];
+            size += t.partitions + t.config.length / 256;
+            if (size > MAX_PAGE && i > 0) n = i;
         }
         page = new Info[](n);
         for (uint256 i = 0; i < n; i++) {

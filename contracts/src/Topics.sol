@@ -43,10 +43,12 @@ contract Topics is Notary {
         return out;
     }
 
-    /// Voids the caller's tokens issued until now.
+    /// Voids the caller's tokens issued until now, and those that a clock ahead of the chain's, or a thief, dated as
+    /// late as a token may be. New ones count once they are dated later.
     function cancelTokens() external {
-        _tokensAfter[msg.sender] = uint64(block.timestamp);
-        emit TokensCancelled(msg.sender, uint64(block.timestamp));
+        uint64 until = uint64(block.timestamp + TOKEN_SKEW);
+        _tokensAfter[msg.sender] = until;
+        emit TokensCancelled(msg.sender, until);
     }
 
     /// Tokens of an account issued at this time (Unix seconds) or before are void.

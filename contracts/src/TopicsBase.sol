@@ -22,6 +22,7 @@ abstract contract TopicsBase {
         uint16 port;
         uint16 place; // in _live + 1; 0: not live
         uint64 commits; // counted
+        uint64 until; // Unix seconds; the ledger counts on it until then
         string host;
         bytes peerId; // text form
     }
@@ -79,6 +80,7 @@ abstract contract TopicsBase {
     struct Tally {
         uint32 pardons; // of the account when this was written; another number: nothing counts
         uint8 lowered; // by this broker, what it gave back taken off
+        uint64 given; // height of the block in which this broker gave a point back last
     }
 
     struct Repute {
@@ -101,12 +103,13 @@ abstract contract TopicsBase {
     uint256 internal constant MAX_TENANTS = 4096;
     uint256 internal constant MAX_TENANT_NAME = 63; // bytes
     uint256 internal constant MAX_BROKERS = 4096; // ever registered
+    uint256 internal constant MAX_ATTENDANCE = 3600; // seconds
     uint256 internal constant MAX_HOST = 255; // bytes
     uint256 internal constant MAX_PEER_ID = 128; // bytes
     uint256 internal constant MAX_NAME = 249; // bytes of a topic, a group or a prefix of them
     uint256 internal constant MAX_PARTITIONS = 1024; // of a topic
     uint256 internal constant MAX_NEW_PARTITIONS = 256; // in one call
-    uint256 internal constant MAX_PAGE = 2048; // partitions of all topics of a page
+    uint256 internal constant MAX_PAGE = 1024; // partitions of all topics of a page, and 256 bytes of configuration as one
     uint256 internal constant MAX_REPLICAS = 7;
     uint256 internal constant MAX_CONFIG = 4096; // bytes
     uint256 internal constant MAX_ACLS = 4096; // of a tenant
@@ -228,6 +231,11 @@ abstract contract TopicsBase {
 
     function _isLive(uint256 number) internal view returns (bool) {
         return number != 0 && number <= _brokers.length && _brokers[number - 1].place != 0;
+    }
+
+    // Whether a broker is live and has said so of late.
+    function _attends(uint256 number) internal view returns (bool) {
+        return _isLive(number) && _brokers[number - 1].until >= block.timestamp;
     }
 
     function _tenant(bytes32 id) internal view returns (Tenant storage t) {

@@ -39,8 +39,12 @@ type Config struct {
 	// Node is the JSON-RPC address of a node: http, ws or the path of its socket.
 	Node string
 	// Provers are JSON-RPC addresses of more nodes. Proofs of a topic come from its brokers alone: Node is asked first, then
-	// these.
+	// these. All of them are also asked what they say of a checkpoint that one of them shows (DisputedError).
 	Provers []string
+	// Witnesses is how many of Node and Provers must have found a checkpoint to be what their own logs give before it proves
+	// anything. 0 and 1: whoever gives the proof. With one more than there may be liars among them, a checkpoint that the
+	// liars made up proves nothing; as many honest brokers of the topic must answer.
+	Witnesses int
 	// Genesis is the genesis file of the network, the root of all trust. It may be nil with Off only: then the node is
 	// believed.
 	Genesis *genesis.Genesis
@@ -107,6 +111,8 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, errors.New("no genesis file: proofs begin there; give Config.Genesis, or set Config.Mode to Off to believe the node and the brokers")
 	case cfg.Mode > Off:
 		return nil, fmt.Errorf("unknown mode %d of verification", cfg.Mode)
+	case cfg.Witnesses < 0 || cfg.Witnesses > 1+len(cfg.Provers):
+		return nil, fmt.Errorf("%d witnesses are asked for, and %d nodes are named: name more in Config.Provers", cfg.Witnesses, 1+len(cfg.Provers))
 	case cfg.Certificate != nil && (cfg.Account == nil || cfg.Certificate.Pseudonym != cfg.Account.Address()):
 		return nil, fmt.Errorf("the certificate is for pseudonym %s: give its key as Config.Account", cfg.Certificate.Pseudonym)
 	}

@@ -39,6 +39,10 @@ type (
 	NoKeyError = seal.NoKeyError
 	// DowngradeError says that a topic is called plain that is to be encrypted.
 	DowngradeError = gate.DowngradeError
+	// DisputedError says which broker disputes a checkpoint that others showed.
+	DisputedError = gate.DisputedError
+	// UnprovedError says what nobody proves.
+	UnprovedError = gate.UnprovedError
 )
 
 // ErrLogin is wrapped by errors about brokers that do not take the account's token.

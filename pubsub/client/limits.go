@@ -41,6 +41,22 @@ const (
 	keptBases = 64
 	// CheckpointFresh is how long the number of a topic's newest checkpoint is taken as it was.
 	CheckpointFresh = 400 * time.Millisecond
+	// ShownTrees is of how many partitions the newest tree that was shown is remembered.
+	ShownTrees = 65536
+	// PassedCheckpoints is how many checkpoints of a topic come until a batch that none of them is shown to bind counts as
+	// passed over.
+	PassedCheckpoints = 2
+	// WitnessPause is between two questions to a node about a topic's checkpoints, WitnessTimeout bounds one, and
+	// WitnessSilence is how long a node that did not answer is not asked.
+	WitnessPause   = time.Second
+	WitnessTimeout = 3 * time.Second
+	WitnessSilence = 30 * time.Second
+	// WitnessTime is how long nodes that have not compared a checkpoint with their own logs are asked again, ReliedOn how
+	// many checkpoints of a topic they are asked about.
+	WitnessTime = time.Minute
+	ReliedOn    = 16
+	// WitnessStatements is how many disputed or waiting checkpoints of one answer are looked at.
+	WitnessStatements = 256
 	// PollRecords is how many records Records returns at most.
 	PollRecords = 10000
 )

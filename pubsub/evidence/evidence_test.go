@@ -74,51 +74,6 @@ func TestCheckpointsAgreeAndProve(t *testing.T) {
 	require.Nil(t, p.Batches)
 }
 
-func TestATamperedReplicaIsNamed(t *testing.T) {
-	c, ns := three(t)
-	p0 := ID{topicA, 0}
-	for _, n := range ns {
-		n.log.raw[ID{topicA, 1}] = nil
-	}
-	produce(p0, 6, ns...)
-	ns[2].log.raw[p0][4] = makeBatch(12, 1, 3, "forged") // with a good checksum
-	for _, n := range ns {                               // all hear of the first checkpoint, which is the only one
-		n.open(t, c, quick)
-	}
-	for _, n := range ns {
-		n.run(t)
-		n.e.Committed(p0)
-	}
-	eventually(t, "alarm", func() bool { return len(ns[2].e.Alarms()) > 0 })
-	a := ns[2].e.Alarms()[0]
-	require.Equal(t, [2]int64{0, 12}, [2]int64{int64(a.Partition), a.Offset}, a.String())
-	eventually(t, "the others agree", func() bool { _, _, _, _, err := ns[1].e.Checkpoint(topicA); return err == nil })
-	require.Empty(t, ns[0].e.Alarms())
-	require.Empty(t, ns[1].e.Alarms())
-	_, _, _, _, err := ns[2].e.Checkpoint(topicA)
-	require.ErrorIs(t, err, ErrNotProved, "a broker proves nothing under a checkpoint that it does not agree with")
-}
-
-func TestARootThatNobodyShowsIsAnAlarm(t *testing.T) {
-	c, ns := three(t)
-	c.stolen = true
-	for _, n := range ns {
-		n.log.raw[ID{topicA, 1}] = nil
-		n.start(t, c, quick)
-	}
-	produce(ID{topicA, 0}, 2, ns...)
-	eventually(t, "alarm", func() bool {
-		w := ns[1].e.watched
-		w.mu.Lock()
-		for k := range w.tries { // as if it had waited long
-			w.tries[k] = max(w.tries[k], compareTries-1)
-		}
-		w.mu.Unlock()
-		return len(ns[1].e.Alarms()) > 0
-	})
-	require.Contains(t, ns[1].e.Alarms()[0].Text, "no broker shows")
-}
-
 func TestTreesAreMadeAgainFromTheLog(t *testing.T) {
 	c, ns := three(t)
 	p0 := ID{topicA, 0}

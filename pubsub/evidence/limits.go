@@ -25,6 +25,10 @@ const (
 	// keepSigned is how many signed heads of a partition are kept, maxReports how many reports of brokers that signed two.
 	keepSigned = 16
 	maxReports = 64
+	// keepDisputes is how many of a topic's newest disputes are kept, maxPending how many checkpoints that wait to be
+	// compared a witness names.
+	keepDisputes = 64
+	maxPending   = 64
 	// compareTries is how often a checkpoint is tried before its heads count as withheld.
 	compareTries = 120
 

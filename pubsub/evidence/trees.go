@@ -29,6 +29,7 @@ const (
 	keyPending = 'w' // topic, seq -> checkpoint that waits to be compared
 	keySigned  = 's' // topic, partition, count of leaves, start of the signer -> signed head of another leader
 	keyReport  = 'r' // start of its hash -> report file
+	keyDispute = 'x' // topic, seq, partition + 1 -> this broker's signed dispute of a checkpoint
 )
 
 func partitionKey(id ID) []byte {

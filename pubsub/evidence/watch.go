@@ -171,6 +171,7 @@ func (w *watcher) one(ctx context.Context, k watchedKey) {
 	if w.tries[k] >= compareTries && errors.Is(err, errWithheld) && !w.told[k] {
 		w.told[k] = true
 		w.e.alarm(Alarm{Topic: k.topic, Partition: -1, Offset: -1, Seq: k.seq, Text: "no broker shows what its checkpoint stands for"})
+		w.e.disputeWithheld(k)
 	}
 }
 
@@ -208,6 +209,9 @@ func (e *Evidence) compare(ctx context.Context, k watchedKey) (done bool, err er
 	}
 	if agreed {
 		e.m.compared.Inc()
+		if err := e.withdraw(k); err != nil {
+			return false, err
+		}
 		return true, e.agree(k, c.Root)
 	}
 	return true, nil
@@ -280,7 +284,7 @@ func (e *Evidence) compareHead(ctx context.Context, h *proof.Head, c *proof.Chec
 	}
 	e.alarm(Alarm{Topic: id.Topic, Partition: id.Partition, Offset: offset, Seq: c.Seq,
 		Text: fmt.Sprintf("the checkpoint of broker %s and the log here differ %s (%v)", c.Broker, where, fork)})
-	return false, nil
+	return false, e.dispute(&proof.Dispute{Topic: id.Topic, Seq: c.Seq, Root: c.Root, Partition: id.Partition, Offset: offset, Own: own})
 }
 
 // firstDifference is the offset of the first leaf that the leader shows and that is another here; -1: it shows none. It is

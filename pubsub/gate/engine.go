@@ -56,9 +56,18 @@ type Proofs interface {
 	// Leaf hashes a batch as the broker's trees do.
 	Leaf(topic common.Hash, partition int32, h batch.Header, covered []byte) common.Hash
 	// Check takes batches that follow each other and tells up to which offset they are proved: run[0].Base when no
-	// checkpoint covers any of them yet. A *TamperError says which of them is not what the chain binds; other errors
-	// say that nothing could be learned now.
+	// checkpoint covers any of them yet. A *TamperError says which of them is not what the chain binds, a *DisputedError that
+	// the checkpoint does not count; other errors say that nothing could be learned now, ErrPassedOver that it should have been.
 	Check(ctx context.Context, t Topic, partition int32, run []Leaf) (provedTo int64, err error)
+	// Doubts is asked every CheckInterval for what was learned since against checkpoints by which Check proved something.
+	Doubts(ctx context.Context) []Doubt
+}
+
+// Doubt is something against what was called proved.
+type Doubt struct {
+	Topic     Topic
+	Partition int32
+	Err       error // a *DisputedError
 }
 
 // Receipts checks what brokers promise in the answers to Produce requests.

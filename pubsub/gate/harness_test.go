@@ -87,9 +87,17 @@ func (l *fakeLedger) rotate(name string) {
 
 // fakeProofs proves what truth says, up to a checkpoint.
 type fakeProofs struct {
-	mu    sync.Mutex
-	truth map[int64]common.Hash // leaf by base offset, of partition 0
-	upTo  int64
+	mu     sync.Mutex
+	truth  map[int64]common.Hash // leaf by base offset, of partition 0
+	upTo   int64
+	err    error // of Check, where nothing is proved
+	doubts []Doubt
+}
+
+func (p *fakeProofs) Doubts(context.Context) []Doubt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.doubts
 }
 
 func (p *fakeProofs) Leaf(topic common.Hash, partition int32, h batch.Header, covered []byte) common.Hash {
@@ -102,7 +110,7 @@ func (p *fakeProofs) Check(_ context.Context, t Topic, partition int32, run []Le
 	to := run[0].Base
 	for _, l := range run {
 		if l.Next > p.upTo {
-			return to, nil
+			return to, p.err
 		}
 		if p.truth[l.Base] != l.Hash {
 			return to, &TamperError{Topic: t.Name, Partition: partition, Offset: l.Base, What: Unproved}

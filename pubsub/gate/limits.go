@@ -43,6 +43,12 @@ const (
 	// CheckInterval is how often what is pending is checked, CheckTimeout how long one check may take.
 	CheckInterval = 500 * time.Millisecond
 	CheckTimeout  = 20 * time.Second
+	// UnprovedTime is how long a batch waits for its proof before that is told, PassedTime the same while newer checkpoints
+	// of its topic come.
+	UnprovedTime = 15 * time.Minute
+	PassedTime   = 2 * time.Minute
+	// MaxDisputers is of how many who dispute a partition's checkpoints is told.
+	MaxDisputers = 16
 )
 
 // Names of topics are answered from these versions on by ids of 16 bytes that the chain does not know; clients are told

@@ -45,7 +45,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		connections: gauge("connections", "Connections of clients, each with one to a broker."),
 		pending:     gauge("unproved_batches", "Delivered batches that no checkpoint on the chain binds yet."),
 		requests:    vec("requests_total", "Requests of clients, by kind.", "request"),
-		failures:    vec("failures_total", "What brokers served or refused that was told as an error, by kind: tampered, no_key, downgrade, login, unreachable, other.", "kind"),
+		failures:    vec("failures_total", "What brokers served or refused that was told as an error, by kind: tampered, disputed, unproved, no_key, downgrade, login, unreachable, other.", "kind"),
 		sealed:      counter("sealed_batches_total", "Batches that were encrypted."),
 		opened:      counter("opened_batches_total", "Batches that were decrypted."),
 		repeated:    counter("repeated_batches_total", "Batches that stood in a partition twice and were shown once."),
@@ -60,10 +60,16 @@ func (m *metrics) failed(err error) {
 	var tampered *TamperError
 	var none *seal.NoKeyError
 	var down *DowngradeError
+	var disputed *DisputedError
+	var unproved *UnprovedError
 	kind := "other"
 	switch {
 	case errors.As(err, &tampered):
 		kind = "tampered"
+	case errors.As(err, &unproved):
+		kind = "unproved"
+	case errors.As(err, &disputed):
+		kind = "disputed"
 	case errors.As(err, &down):
 		kind = "downgrade"
 	case errors.As(err, &none), errors.Is(err, seal.ErrSealed):

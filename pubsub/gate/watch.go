@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
 )
 
@@ -19,6 +20,8 @@ type watch struct {
 	fail   func(topic string, partition int32, err error)
 	log    *zap.Logger
 	m      *metrics
+	now    func() time.Time
+	began  time.Time
 	said   time.Time // of run: when it last said that proofs cannot be had
 
 	mu    sync.Mutex
@@ -30,13 +33,21 @@ type watch struct {
 // followed is one partition.
 type followed struct {
 	t       Topic
-	pending map[int64]Leaf // by base offset
-	top     int64          // highest offset that was proved
-	bad     error          // tampering: nothing more is delivered
+	pending map[int64]waitingLeaf   // by base offset
+	top     int64                   // highest offset that was proved
+	bad     error                   // tampering: nothing more is delivered
+	overdue bool                    // that something waits too long was told
+	doubted map[common.Address]bool // of whose disputes was told
+}
+
+// waitingLeaf is a leaf with the time since the watch began when it was delivered.
+type waitingLeaf struct {
+	Leaf
+	since time.Duration
 }
 
 func newWatch(ctx context.Context, p Proofs, m *metrics, fail func(string, int32, error), log *zap.Logger) *watch {
-	return &watch{ctx: ctx, proofs: p, m: m, fail: fail, log: log, parts: map[place]*followed{}, moved: make(chan struct{})}
+	return &watch{ctx: ctx, proofs: p, m: m, fail: fail, log: log, now: time.Now, began: time.Now(), parts: map[place]*followed{}, moved: make(chan struct{})}
 }
 
 // add notes leaves that are about to be delivered, and tells how many may be: fewer than all when there is no room until
@@ -52,9 +63,9 @@ func (w *watch) add(ctx context.Context, at place, t Topic, leaves []Leaf) (int,
 		for ; f != nil && n < len(leaves) && w.total < MaxPendingBatches && len(f.pending) < MaxPartitionBatches; n++ {
 			l := leaves[n]
 			if old, ok := f.pending[l.Base]; !ok {
-				f.pending[l.Base] = l
+				f.pending[l.Base] = waitingLeaf{l, w.now().Sub(w.began)}
 				w.total++
-			} else if old != l {
+			} else if old.Leaf != l {
 				f.bad = &TamperError{Topic: t.Name, Partition: at.partition, Offset: l.Base, What: Equivocal}
 				w.mu.Unlock()
 				return n, f.bad
@@ -88,7 +99,7 @@ func (w *watch) follow(at place, t Topic) (*followed, error) {
 		if len(w.parts) >= MaxPartitions {
 			return nil, nil
 		}
-		f = &followed{t: t, pending: map[int64]Leaf{}}
+		f = &followed{t: t, pending: map[int64]waitingLeaf{}}
 		w.parts[at] = f
 	}
 	return f, f.bad
@@ -167,6 +178,30 @@ func (w *watch) round() {
 			}
 		}
 	}
+	ctx, cancel := context.WithTimeout(w.ctx, CheckTimeout)
+	defer cancel()
+	for _, d := range w.proofs.Doubts(ctx) {
+		w.mu.Lock()
+		f := w.parts[place{d.Topic.ID, d.Partition}]
+		told := f != nil && !f.disputed(d.Err)
+		w.mu.Unlock()
+		if !told {
+			w.fail(d.Topic.Name, d.Partition, d.Err)
+		}
+	}
+}
+
+// disputed tells whether err is a dispute of somebody whose disputes of the partition were not told before.
+func (f *followed) disputed(err error) bool {
+	var d *DisputedError
+	if !errors.As(err, &d) || f.doubted[d.By] || len(f.doubted) >= MaxDisputers {
+		return false
+	}
+	if f.doubted == nil {
+		f.doubted = map[common.Address]bool{}
+	}
+	f.doubted[d.By] = true
+	return true
 }
 
 // runs are the pending leaves of a partition as runs without gaps, of RunBatches at most.
@@ -175,7 +210,7 @@ func (w *watch) runs(at place) [][]Leaf {
 	f := w.parts[at]
 	leaves := make([]Leaf, 0, len(f.pending))
 	for _, l := range f.pending {
-		leaves = append(leaves, l)
+		leaves = append(leaves, l.Leaf)
 	}
 	w.mu.Unlock()
 	slices.SortFunc(leaves, func(a, b Leaf) int { return cmp.Compare(a.Base, b.Base) })
@@ -211,18 +246,51 @@ func (w *watch) prove(at place, run []Leaf) bool {
 	if errors.As(err, &tampered) {
 		f.bad, done = tampered, true
 	}
+	var news []error
+	switch {
+	case tampered != nil:
+		news = append(news, tampered)
+	default:
+		if done {
+			f.overdue = false
+		}
+		news = f.news(run, to, w.now().Sub(w.began), at.partition, err)
+	}
 	w.m.pending.Set(float64(w.total))
 	if done {
 		close(w.moved)
 		w.moved = make(chan struct{})
 	}
 	w.mu.Unlock()
-	if err != nil && tampered == nil && w.ctx.Err() == nil && time.Since(w.said) > ComplaintInterval {
-		w.said = time.Now()
+	if err != nil && len(news) == 0 && w.ctx.Err() == nil && w.now().Sub(w.said) > ComplaintInterval {
+		w.said = w.now()
 		w.log.Warn("what was delivered cannot be proved now", zap.String("topic", f.t.Name), zap.Int32("partition", at.partition), zap.Int64("offset", to), zap.Error(err))
 	}
-	if tampered != nil {
-		w.fail(f.t.Name, at.partition, tampered)
+	for _, e := range news {
+		w.fail(f.t.Name, at.partition, e)
 	}
 	return err == nil && to >= run[len(run)-1].Next
+}
+
+// news is what is to be told of a run that is proved up to an offset: that its checkpoint is disputed, once for each who
+// disputes, and that the first batch behind it has waited too long, once until something is proved.
+func (f *followed) news(run []Leaf, to int64, now time.Duration, partition int32, err error) (out []error) {
+	if f.disputed(err) {
+		out = append(out, err)
+	}
+	limit := UnprovedTime
+	if errors.Is(err, ErrPassedOver) {
+		limit = PassedTime
+	}
+	for _, l := range run {
+		if l.Next <= to {
+			continue
+		}
+		if p, ok := f.pending[l.Base]; ok && now-p.since > limit && !f.overdue {
+			f.overdue = true
+			out = append(out, &UnprovedError{Topic: f.t.Name, Partition: partition, Offset: l.Base, Cause: err})
+		}
+		break
+	}
+	return out
 }

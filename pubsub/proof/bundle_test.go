@@ -209,6 +209,7 @@ func FuzzDecodeSmall(f *testing.F) {
 	f.Add(leaves[0].Append(nil))
 	f.Add(head.Append(nil))
 	f.Add((&Receipt{Size: 3, Path: make([]Hash, 2)}).Encode())
+	f.Add((&Dispute{Topic: head.Topic, Seq: 1, Partition: head.Partition, Own: head}).Encode())
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if l, err := DecodeLeaf(in); err == nil {
 			require.Equal(t, in[:LeafBytes], l.Append(nil))
@@ -219,6 +220,10 @@ func FuzzDecodeSmall(f *testing.F) {
 		if r, err := DecodeReceipt(in); err == nil {
 			require.Equal(t, in, r.Encode())
 			_, _ = r.Signer(common.Hash{}, &Placed{Leaf: leaves[0]})
+		}
+		if d, err := DecodeDispute(in); err == nil {
+			require.Equal(t, in, d.Encode())
+			_, _ = d.Signer(common.Hash{})
 		}
 	})
 }
