@@ -18,7 +18,7 @@ func TestATamperedReplicaIsNamed(t *testing.T) {
 	}
 	produce(p0, 6, ns...)
 	ns[2].log.raw[p0][4] = makeBatch(12, 1, 3, "forged") // with a good checksum
-	for _, n := range ns { // all hear of the first checkpoint, which is the only one
+	for _, n := range ns {                               // all hear of the first checkpoint, which is the only one
 		n.open(t, c, quick)
 	}
 	for _, n := range ns {
