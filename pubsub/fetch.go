@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -111,6 +112,7 @@ func (f *fetching) run(ctx context.Context) {
 		if n >= int(f.r.MinBytes) || f.room > 0 && n >= f.room || f.failed || len(f.parts) == 0 && len(f.r.Topics) > 0 {
 			break
 		}
+		f.own()
 		select {
 		case <-w.woken:
 			if f.r.MinBytes > 1 && !pause(ctx, min(gatherTime(looks), time.Until(end))) { // it may need many commits
@@ -217,10 +219,11 @@ func (x *call) readPartition(p *reading, room int, first bool) (int, error) {
 	if from >= high || limit <= 0 && !first {
 		return 0, nil
 	}
-	raw, err := part.Read(from, max(limit, 1), high)
+	pieces, err := part.Pieces(from, max(limit, 1), high)
 	if err != nil {
 		return 0, err
 	}
+	raw := joined(pieces)
 	if !first && len(raw) > limit { // one batch larger than what is left: the next fetch has it first
 		return 0, nil
 	}
@@ -228,6 +231,24 @@ func (x *call) readPartition(p *reading, room int, first bool) (int, error) {
 		p.out.RecordBatches = raw
 	}
 	return len(raw), nil
+}
+
+// joined makes one of pieces. A single one stays the log's own bytes: those who are up to date are sent what came last
+// without a copy of it.
+func joined(pieces [][]byte) []byte {
+	if len(pieces) == 1 {
+		return pieces[0]
+	}
+	return bytes.Join(pieces, nil)
+}
+
+// own copies what was read, so that a fetch that goes on waiting does not hold the log's memory.
+func (f *fetching) own() {
+	for i := range f.parts {
+		if o := f.parts[i].out; len(o.RecordBatches) > 0 {
+			o.RecordBatches = bytes.Clone(o.RecordBatches)
+		}
+	}
 }
 
 // debt is how long the tenants of the request have to wait.

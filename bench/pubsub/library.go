@@ -79,7 +79,7 @@ func (r *run) library(ctx context.Context, kind string) (*client.Client, error) 
 // libraryTopic makes a topic, encrypted or not, and waits until all of it is led.
 func (r *run) libraryTopic(ctx context.Context, c *client.Client, encrypted bool) (string, error) {
 	if !encrypted {
-		return r.topic(ctx, partitions)
+		return r.topic(ctx, partitions, brokers)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()

@@ -45,7 +45,7 @@ func (r *run) open(ctx context.Context, by through) (topic string, p producer, c
 	case clientTrusting, clientLibrary, clientEncrypted:
 		return r.openLibrary(ctx, by.client)
 	}
-	if topic, err = r.topic(ctx, partitions); err != nil {
+	if topic, err = r.topic(ctx, partitions, by.replicas); err != nil {
 		return "", nil, nil, err
 	}
 	need := kgo.AllISRAcks()
@@ -67,7 +67,7 @@ func producing() []kgo.Opt {
 	return []kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxBufferedRecords(maxWaiting)}
 }
 
-// load produces for a while as fast as it goes, waits until the network is calm, then fetches all of it.
+// load produces for a while as fast as it goes, waits until the network is calm, then fetches all of it three times.
 func (r *run) load(ctx context.Context, size int, by through) error {
 	topic, p, consume, err := r.open(ctx, by)
 	if err != nil {
@@ -117,14 +117,30 @@ func (r *run) load(ctx context.Context, size int, by through) error {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
+// fetch reads all of a topic again and again.
 func (r *run) fetch(ctx context.Context, consume func() (consumer, error), size int, by through, records int64, idle float64) error {
+	profiled := r.profile(ctx, by, size, "fetch")
+	begun, before := time.Now(), r.used()
+	for range fetches {
+		if err := readAll(ctx, consume, records); err != nil {
+			return err
+		}
+	}
+	seconds, client, all := time.Since(begun).Seconds(), r.used().client, float64(fetches*records)
+	r.calm(ctx)
+	r.note(size, by, whatFetch, all/seconds)
+	r.note(size, by, whatFetchCPU, micros(r.beside(idle, begun, before))/all)
+	r.note(size, by, whatFetchClient, micros(client-before.client)/all)
+	return profiled()
+}
+
+// readAll reads so many records with a new client.
+func readAll(ctx context.Context, consume func() (consumer, error), records int64) error {
 	c, err := consume()
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	profiled := r.profile(ctx, by, size, "fetch")
-	begun, before := time.Now(), r.used()
 	for got := int64(0); got < records; {
 		n, err := c.poll(ctx)
 		if err != nil {
@@ -132,17 +148,13 @@ func (r *run) fetch(ctx context.Context, consume func() (consumer, error), size 
 		}
 		got += int64(n)
 	}
-	seconds, client := time.Since(begun).Seconds(), r.used().client
-	r.calm(ctx)
-	r.note(size, by, whatFetch, float64(records)/seconds)
-	r.note(size, by, whatFetchCPU, micros(r.beside(idle, begun, before))/float64(records))
-	r.note(size, by, whatFetchClient, micros(client-before.client)/float64(records))
-	return profiled()
+	return nil
 }
 
-// delay measures the time from producer to consumer at a fixed rate, acknowledged by all.
-func (r *run) delay(ctx context.Context) error {
-	topic, err := r.topic(ctx, partitions)
+// delay measures the time from producer to consumer at a fixed rate, acknowledged by all, and what the nodes use for both:
+// at one rate all variants have the same batches to work on.
+func (r *run) delay(ctx context.Context, rate int) error {
+	topic, err := r.topic(ctx, partitions, brokers)
 	if err != nil {
 		return err
 	}
@@ -155,13 +167,14 @@ func (r *run) delay(ctx context.Context) error {
 	if err := warm(ctx, c); err != nil {
 		return fmt.Errorf("topic %s: %w", topic, err)
 	}
-	total := r.o.Rate * r.o.Seconds
+	idle := r.idle(ctx)
+	total := rate * r.o.Seconds
 	bounded, cancel := context.WithTimeout(ctx, time.Duration(r.o.Seconds)*time.Second+drainTime)
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	begun := time.Now()
-	wg.Go(func() { produceAtRate(bounded, c, begun, r.o.Rate, total) })
+	begun, before := time.Now(), r.used()
+	wg.Go(func() { produceAtRate(bounded, c, begun, rate, total) })
 	late := make([]time.Duration, 0, total)
 	for len(late) < total {
 		f := c.PollFetches(bounded)
@@ -173,8 +186,10 @@ func (r *run) delay(ctx context.Context) error {
 		f.EachRecord(func(x *kgo.Record) { late = append(late, now-stamped(x.Value)) })
 	}
 	slices.Sort(late)
-	r.note(0, through{}, whatMedian, figures.Quantile(late, 0.5).Seconds()*1000)
-	r.note(0, through{}, whatTail, figures.Quantile(late, 0.99).Seconds()*1000)
+	r.calm(ctx)
+	r.note(rate, through{}, whatRateCPU, micros(r.beside(idle, begun, before))/float64(total))
+	r.note(rate, through{}, whatMedian, figures.Quantile(late, 0.5).Seconds()*1000)
+	r.note(rate, through{}, whatTail, figures.Quantile(late, 0.99).Seconds()*1000)
 	return r.gone(ctx, topic)
 }
 

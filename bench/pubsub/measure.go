@@ -22,6 +22,8 @@ type run struct {
 	variant variant
 	topics  int
 	round   int
+	rest    float64   // what the network uses at rest, a second
+	looked  time.Time // when that was measured
 }
 
 // Measure brings up a network for each variant and gives them loads in turns, as often as there are rounds.
@@ -49,10 +51,8 @@ func Measure(ctx context.Context, o Options) (_ *Report, err error) {
 		}
 		runs = append(runs, &run{o: &o, n: n, all: all, variant: v})
 	}
-	for round := range o.Rounds {
-		if err := oneRound(ctx, &o, round, runs); err != nil {
-			return nil, err
-		}
+	if o.Rounds, err = rounds(ctx, &o, runs); err != nil {
+		return nil, err
 	}
 	o.Progress("take-overs")
 	if err := runs[usual].takeovers(ctx); err != nil {
@@ -62,6 +62,22 @@ func Measure(ctx context.Context, o Options) (_ *Report, err error) {
 	r := report(&o, all)
 	r.Decisions, err = decisions(o.Rounds)
 	return r, err
+}
+
+// rounds does as many as are asked for, and as fit into the time; it tells how many those were.
+func rounds(ctx context.Context, o *Options, runs []*run) (done int, err error) {
+	begun, longest := time.Now(), time.Duration(0)
+	for ; done < o.Rounds; done++ {
+		if o.Within > 0 && done > 0 && time.Since(begun)+longest > o.Within {
+			break
+		}
+		at := time.Now()
+		if err := oneRound(ctx, o, done, runs); err != nil {
+			return done, err
+		}
+		longest = max(longest, time.Since(at))
+	}
+	return done, nil
 }
 
 func (o *Options) network(ctx context.Context, dir string, v variant) (*testnet.Network, error) {
@@ -76,9 +92,13 @@ func (o *Options) network(ctx context.Context, dir string, v variant) (*testnet.
 
 // oneRound does everything once on every network; the networks change places from round to round.
 func oneRound(ctx context.Context, o *Options, round int, runs []*run) error {
-	turns := func(what string, f func(r *run) error) error {
+	turns := func(what string, on func(i int) bool, f func(r *run) error) error {
 		for i := range runs {
-			r := runs[(i+round)%len(runs)] // nobody is always first
+			i = (i + round) % len(runs) // nobody is always first
+			if !on(i) {
+				continue
+			}
+			r := runs[i]
 			o.Progress(fmt.Sprintf("round %d of %d: %s: %s", round+1, o.Rounds, what, r.variant.name))
 			r.round = round
 			if err := f(r); err != nil {
@@ -88,16 +108,15 @@ func oneRound(ctx context.Context, o *Options, round int, runs []*run) error {
 		return nil
 	}
 	for _, size := range o.Sizes {
-		for _, by := range kafkaLoads {
-			if err := turns(fmt.Sprintf("%d bytes, %s, acks %s", size, by.client, by.acks), func(r *run) error { return r.load(ctx, size, by) }); err != nil {
+		for _, by := range o.kafka() {
+			what := fmt.Sprintf("%d bytes, %s, %d replicas, acks %s", size, by.client, by.replicas, by.acks)
+			if err := turns(what, by.on, func(r *run) error { return r.load(ctx, size, by) }); err != nil {
 				return err
 			}
 		}
-		for i := range libraryLoads {
-			by := libraryLoads[(i+round)%len(libraryLoads)]
-			if !o.Library {
-				break
-			}
+		loads := o.library(size)
+		for i := range loads {
+			by := loads[(i+round)%len(loads)]
 			o.Progress(fmt.Sprintf("round %d of %d: %d bytes, %s", round+1, o.Rounds, size, by.client))
 			runs[usual].round = round
 			if err := runs[usual].load(ctx, size, by); err != nil {
@@ -105,10 +124,13 @@ func oneRound(ctx context.Context, o *Options, round int, runs []*run) error {
 			}
 		}
 	}
-	if err := turns("delay", func(r *run) error { return r.delay(ctx) }); err != nil {
-		return err
+	everyone := func(int) bool { return true }
+	for _, rate := range o.Rates {
+		if err := turns(fmt.Sprintf("delay at %d records a second", rate), everyone, func(r *run) error { return r.delay(ctx, rate) }); err != nil {
+			return err
+		}
 	}
-	return turns("logins", func(r *run) error { return r.logins(ctx) })
+	return turns("logins", everyone, func(r *run) error { return r.logins(ctx) })
 }
 
 func (r *run) note(size int, by through, what string, x float64) {
@@ -133,6 +155,9 @@ func (r *run) used() (u used) {
 // idle is how much processor time the network uses at rest, per second: the chain's blocks.
 func (r *run) idle(ctx context.Context) (share float64) {
 	r.calm(ctx)
+	if !r.looked.IsZero() && time.Since(r.looked) < idleKept {
+		return r.rest
+	}
 	begun, before := time.Now(), r.used()
 	rest := time.NewTimer(idleLook)
 	defer rest.Stop()
@@ -140,7 +165,8 @@ func (r *run) idle(ctx context.Context) (share float64) {
 	case <-rest.C:
 	case <-ctx.Done():
 	}
-	return (r.used().nodes - before.nodes).Seconds() / time.Since(begun).Seconds()
+	r.rest, r.looked = (r.used().nodes-before.nodes).Seconds()/time.Since(begun).Seconds(), time.Now()
+	return r.rest
 }
 
 // beside is the processor time of the nodes since then, beside what they use at rest.
@@ -168,11 +194,11 @@ func (r *run) calm(ctx context.Context) {
 }
 
 // topic makes a topic and waits until all of it is led.
-func (r *run) topic(ctx context.Context, parts int32) (string, error) {
+func (r *run) topic(ctx context.Context, parts int32, replicas int16) (string, error) {
 	name := r.newName()
 	return name, r.admin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		err := again(ctx, func() error {
-			made, err := admin.CreateTopic(ctx, parts, brokers, nil, name)
+			made, err := admin.CreateTopic(ctx, parts, replicas, nil, name)
 			return errors.Join(err, made.Err)
 		})
 		if err != nil {

@@ -19,26 +19,30 @@ const (
 	calmShare    = 0.25 // of a core, below which a network is done with a load
 	calmLook     = 200 * time.Millisecond
 	idleLook     = 2 * time.Second
-	stampBytes   = 8 // a record of the run at a fixed rate begins with its time
-	delayBytes   = 100
+	idleKept     = 20 * time.Second // for which a look at a network at rest counts
+	stampBytes   = 8                // a record of the run at a fixed rate begins with its time
+	delayBytes   = 1 << 10
+	fetches      = 3  // of all that was produced, by a new client each, one after another: one is over in a moment
 	warmRecords  = 50 // written and read, one by one, before delay is measured
 	maxSeconds   = 600
 	maxRounds    = 100
 	maxTakeovers = 100
 	maxBytes     = 1 << 20
-	maxFixedRate = 1_000_000
+	maxFixedRate = 100_000
 )
 
 // Options of a measurement.
 type Options struct {
 	Program   string // the bornode executable
 	Rounds    int
-	Seconds   int    // length of every load
-	Sizes     []int  // bytes of a record
-	Rate      int    // records a second of the run that measures delay
-	Takeovers int    // leaders killed, one after another
-	Library   bool   // loads through the client library too
-	Profile   string // folder for profiles of the first broker; empty: none
+	Seconds   int           // length of every load
+	Sizes     []int         // bytes of a record
+	Rates     []int         // records a second of the runs that measure delay
+	Takeovers int           // leaders killed, one after another
+	Library   bool          // loads through the client library too
+	Quick     bool          // leaves out acks 1 of replicated topics, and the library with large records
+	Within    time.Duration // no round begins that would end later; 0: all rounds. The first always runs
+	Profile   string        // folder for profiles of the first broker; empty: none
 	Progress  func(string)
 }
 
@@ -49,8 +53,10 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("%d rounds; use 1 to %d", o.Rounds, maxRounds)
 	case o.Seconds < 1 || o.Seconds > maxSeconds:
 		return fmt.Errorf("loads of %d s; use 1 to %d", o.Seconds, maxSeconds)
-	case o.Rate < 1 || o.Rate > maxFixedRate:
-		return fmt.Errorf("%d records a second; use 1 to %d", o.Rate, maxFixedRate)
+	case o.Within < 0:
+		return errors.New("the time for all rounds is negative")
+	case len(o.Rates) == 0:
+		return errors.New("no rate is given for the runs that measure delay")
 	case o.Takeovers < 0 || o.Takeovers > maxTakeovers:
 		return fmt.Errorf("%d take-overs; use 0 to %d", o.Takeovers, maxTakeovers)
 	case len(o.Sizes) == 0:
@@ -61,7 +67,28 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("records of %d bytes; use %d to %d", n, stampBytes, maxBytes)
 		}
 	}
+	for _, n := range o.Rates {
+		if n < 1 || n > maxFixedRate {
+			return fmt.Errorf("%d records a second; use 1 to %d", n, maxFixedRate)
+		}
+	}
 	return nil
+}
+
+// kafka are the loads through a plain client.
+func (o *Options) kafka() []through {
+	if o.Quick {
+		return []through{aloneLoad, allLoad}
+	}
+	return []through{aloneLoad, leaderLoad, allLoad}
+}
+
+// library are the loads through the client library with records of a size.
+func (o *Options) library(size int) []through {
+	if !o.Library || o.Quick && size > 1<<10 {
+		return nil
+	}
+	return libraryLoads
 }
 
 // variant is a way to set up the network.
@@ -79,19 +106,26 @@ var variants = []variant{
 }
 
 const (
-	usual  = 0 // of variants
-	unlike = 1
+	usual   = 0 // of variants
+	unlike  = 1
+	overShm = 2
 )
 
 // through is how records get to brokers and back.
 type through struct {
 	client, acks string
+	replicas     int16
 }
+
+// on says whether a load is given to a variant: what links brokers is nothing to a topic that one broker has alone.
+func (t through) on(i int) bool { return t.replicas > 1 || i == usual || i == unlike }
 
 // The library's loads are only for networks with evidence: it waits for checkpoints.
 var (
-	kafkaLoads   = []through{{"kafka", "1"}, {"kafka", "all"}}
-	libraryLoads = []through{{clientTrusting, "all"}, {clientLibrary, "all"}, {clientEncrypted, "all"}}
+	aloneLoad    = through{"kafka", "1", 1}
+	leaderLoad   = through{"kafka", "1", brokers}
+	allLoad      = through{"kafka", "all", brokers}
+	libraryLoads = []through{{clientTrusting, "all", brokers}, {clientLibrary, "all", brokers}, {clientEncrypted, "all", brokers}}
 )
 
 const (
@@ -106,7 +140,7 @@ type sums map[key][]float64
 type key struct {
 	variant string
 	by      through
-	size    int
+	size    int // bytes of a record; of delays records a second
 	what    string
 }
 
@@ -119,6 +153,7 @@ const (
 	whatFetchClient   = "fetch client"
 	whatMedian        = "p50"
 	whatTail          = "p99"
+	whatRateCPU       = "cpu at a rate"
 	whatLogin         = "login"
 	whatTakeover      = "takeover"
 )

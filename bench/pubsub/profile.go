@@ -18,7 +18,7 @@ func (r *run) profile(ctx context.Context, by through, size int, what string) fu
 	if r.o.Profile == "" || r.round > 0 {
 		return func() error { return nil }
 	}
-	name := strings.NewReplacer(", ", "-", " ", "-").Replace(fmt.Sprintf("%s-%s-acks-%s-%d-%s", r.variant.name, by.client, by.acks, size, what))
+	name := strings.NewReplacer(", ", "-", " ", "-").Replace(fmt.Sprintf("%s-%s-x%d-acks-%s-%d-%s", r.variant.name, by.client, by.replicas, by.acks, size, what))
 	var wg sync.WaitGroup
 	var errs [2]error
 	for i, kind := range []string{"profile", "allocs"} {

@@ -27,7 +27,7 @@ func (r *run) takeovers(ctx context.Context) error {
 	if r.o.Takeovers == 0 {
 		return nil
 	}
-	topic, err := r.topic(ctx, 1)
+	topic, err := r.topic(ctx, 1, brokers)
 	if err != nil {
 		return err
 	}

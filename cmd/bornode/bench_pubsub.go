@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,9 @@ func benchPubSub(jsonPath *string) *cobra.Command {
 				return err
 			}
 			o.Program, o.Progress = exe, progressTo(c)
+			if o.Quick {
+				shorten(c, &o)
+			}
 			if o.Profile != "" {
 				if err := os.MkdirAll(o.Profile, 0o750); err != nil {
 					return err
@@ -44,9 +48,25 @@ func benchPubSub(jsonPath *string) *cobra.Command {
 	f.IntVar(&o.Rounds, "rounds", 3, "rounds; every variant is measured once in each")
 	f.IntVar(&o.Seconds, "load-seconds", 5, "length of every load")
 	f.IntSliceVar(&o.Sizes, "sizes", []int{100, 1 << 10, 16 << 10}, "bytes of a record")
-	f.IntVar(&o.Rate, "rate", 1000, "records a second of the run that measures delay")
+	f.IntSliceVar(&o.Rates, "rates", []int{1000, 20_000}, "records (1 KiB) a second of the runs that measure delay and processor time at a rate")
+	f.BoolVar(&o.Quick, "quick", false, "the short form, less than six minutes: loads of 2 s, as many rounds of 3 as fit, no take-overs, fewer kinds of loads")
+	f.DurationVar(&o.Within, "within", 0, "begin no round that would end later than this after the first began; the first always runs; 0: no limit")
 	f.IntVar(&o.Takeovers, "takeovers", 5, "leaders killed, one after another; 0: none")
 	f.BoolVar(&o.Library, "library", true, "also through the client library, encrypted and not")
 	f.StringVar(&o.Profile, "profile", "", "write profiles of the first broker (first round) to this folder")
 	return cmd
+}
+
+// shorten sets what the quick form does otherwise, but for what was asked for.
+func shorten(c *cobra.Command, o *pubsub.Options) {
+	unset := func(name string) bool { return !c.Flags().Changed(name) }
+	if unset("load-seconds") {
+		o.Seconds = 2
+	}
+	if unset("takeovers") {
+		o.Takeovers = 0
+	}
+	if unset("within") {
+		o.Within = 315 * time.Second // the networks come up and go down before and after
+	}
 }

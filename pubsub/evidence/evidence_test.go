@@ -8,7 +8,9 @@ import (
 	"math"
 	"math/big"
 	"os"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -534,4 +536,43 @@ func BenchmarkCommittedBatch(b *testing.B) {
 			}
 		})
 	}
+}
+
+// countingLog counts how often the log is read.
+type countingLog struct {
+	*memLog
+	reads atomic.Int64
+}
+
+func (l *countingLog) Batches(id ID, from, upTo int64, f func(h batch.Header, raw []byte) error) error {
+	l.reads.Add(1)
+	return l.memLog.Batches(id, from, upTo, f)
+}
+
+// What is committed within a moment is read, hashed and written together.
+func TestLeavesAreMadeInGroups(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.open(t, c, quick) // the database's goroutines do not live in the bubble
+	log := &countingLog{memLog: n.log}
+	n.e.trees.log = log
+	const count = 200
+	synctest.Test(t, func(t *testing.T) {
+		n.e.trees.kick = make(chan struct{}, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); n.e.work(ctx) }()
+		for range count {
+			produce(ID{topicA, 0}, 1, n)
+			time.Sleep(100 * time.Microsecond)
+		}
+		time.Sleep(2 * gatherLeaves)
+		cancel()
+		<-done
+	})
+	h, err := n.e.Head(ID{topicA, 0})
+	require.NoError(t, err)
+	require.EqualValues(t, count, h.Leaves)
+	require.LessOrEqual(t, log.reads.Load(), int64(count/50))
+	n.close(t)
 }

@@ -13,6 +13,8 @@ const (
 	maxOpenTrees = 1 << 17
 	// maxBatchLeaves is how many leaves one write to the database holds.
 	maxBatchLeaves = 1024
+	// gatherLeaves is how long committed batches wait for others before they are hashed and written together.
+	gatherLeaves = 10 * time.Millisecond
 	// maxAskHeads is how many heads one question asks for, maxAskLeaves how many leaves.
 	maxAskHeads  = 4096
 	maxAskLeaves = 8192
@@ -57,6 +59,7 @@ const (
 
 	maxReceiptQueue = 4096
 	receiptWait     = time.Second
+	tellAgain       = time.Minute // a tree that does not grow is logged again
 	retryLeast      = 500 * time.Millisecond
 	retryMost       = 30 * time.Second
 	syncEvery       = time.Second

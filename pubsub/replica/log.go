@@ -24,6 +24,8 @@ type Log interface {
 	Accept(raw []byte) (Mark, error)
 	// Read gives whole batches from the one that holds from, up to the offset upTo, of maxBytes or one larger batch.
 	Read(from int64, maxBytes int, upTo int64) ([]byte, error)
+	// Pieces is Read in pieces that follow each other, which may be the log's own bytes: they are not changed.
+	Pieces(from int64, maxBytes int, upTo int64) ([][]byte, error)
 	Batches(from, upTo int64, f func(h batch.Header, raw []byte) error) error
 	Start() int64
 	End() int64

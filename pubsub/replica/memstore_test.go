@@ -79,6 +79,7 @@ func (s *memStore) apply(op memOp) (Mark, error) {
 		l.promised = int32(op.n)
 	case "enter":
 		l.accepted = int32(op.n)
+		l.promised = max(l.promised, l.accepted)
 	case "truncate":
 		i := slices.IndexFunc(l.batches, func(b memBatch) bool { return b.h.NextOffset() > op.n })
 		if i >= 0 {
@@ -201,6 +202,19 @@ func (l *memLog) Read(from int64, maxBytes int, upTo int64) ([]byte, error) {
 		out = append(out, b.raw...)
 	}
 	return out, nil
+}
+
+// Pieces gives the bytes in two pieces where it can.
+func (l *memLog) Pieces(from int64, maxBytes int, upTo int64) ([][]byte, error) {
+	data, err := l.Read(from, maxBytes, upTo)
+	if err != nil || len(data) == 0 {
+		return nil, err
+	}
+	_, n, err := batch.ParseHeader(data)
+	if err != nil || n >= len(data) {
+		return [][]byte{data}, err
+	}
+	return [][]byte{data[:n], data[n:]}, nil
 }
 
 func (l *memLog) Batches(from, upTo int64, f func(h batch.Header, raw []byte) error) error {

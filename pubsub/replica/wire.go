@@ -75,6 +75,25 @@ type item struct {
 	// Of the sender alone.
 	stream uint64
 	max    int
+	pieces [][]byte // instead of Data: whole batches as they lie in the log, which are copied into the message alone
+}
+
+// bytes is how much the item has of the log.
+func (it *item) bytes() int {
+	n := len(it.Data)
+	for _, b := range it.pieces {
+		n += len(b)
+	}
+	return n
+}
+
+// appendData appends what the item has of the log.
+func (it *item) appendData(b []byte) []byte {
+	b = append(b, it.Data...)
+	for _, p := range it.pieces {
+		b = append(b, p...)
+	}
+	return b
 }
 
 const itemHead = 1 + 4 + 32 + 4 + 4
@@ -86,7 +105,7 @@ const (
 )
 
 // room is the most that an item takes in a message.
-func (it *item) room() int { return itemHead + 64 + len(it.Data) + 12*len(it.Epochs) }
+func (it *item) room() int { return itemHead + 64 + it.bytes() + 12*len(it.Epochs) }
 
 // appendItem encodes an item at the end of b.
 func appendItem(b []byte, it *item) []byte {
@@ -124,11 +143,11 @@ func appendItem(b []byte, it *item) []byte {
 		i64(it.From, it.UpTo)
 	case kindFetched, kindSalvage:
 		i64(it.From)
-		b = append(b, it.Data...)
+		b = it.appendData(b)
 	case kindAppend:
 		b = append(b, flags)
 		i64(it.From, it.Match, it.InitEnd, it.Commit, it.Start)
-		b = append(b, it.Data...)
+		b = it.appendData(b)
 	case kindAck:
 		b = e.AppendUint32(b, uint32(it.Accepted))
 		i64(it.End)

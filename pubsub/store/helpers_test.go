@@ -97,7 +97,35 @@ func all(t testing.TB, p *Partition) [][]byte {
 		return nil
 	}))
 	require.Len(t, out, n)
+	sameInPieces(t, p, out)
 	return out
+}
+
+// sameInPieces reads the log again, without copies and little at once.
+func sameInPieces(t testing.TB, p *Partition, want [][]byte) {
+	t.Helper()
+	var got [][]byte
+	const most = 4 << 10
+	for at := p.Start(); at < p.End(); {
+		pieces, err := p.Pieces(at, most, p.End())
+		require.NoError(t, err)
+		require.NotEmpty(t, pieces)
+		sum, count := 0, 0
+		for _, b := range pieces {
+			sum += len(b)
+			at, err = eachOf(b, func(_ batch.Header, raw []byte) error {
+				got = append(got, raw)
+				count++
+				return nil
+			})
+			require.NoError(t, err)
+		}
+		require.True(t, sum <= most || count == 1, "%d bytes in %d batches", sum, count)
+	}
+	require.Equal(t, want, got)
+	pieces, err := p.Pieces(p.End(), most, everything)
+	require.NoError(t, err)
+	require.Empty(t, pieces)
 }
 
 // sealed waits until the full segments have their index files.
