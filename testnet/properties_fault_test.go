@@ -397,7 +397,7 @@ func (p *properties) forkFound(t *testing.T, id common.Hash, topic string, liar 
 		_, _ = p.transact(ctx, eth, key, contracts.TopicsAddress, nil, claim) // its own transactions may be in the way
 		return false
 	})
-	p.send(t, p.open(t, p.owner("spread")), topic, "a line after the lie")
+	after := p.send(t, p.open(t, p.owner("spread")), topic, "a line after the lie")[0]
 	for i := range 3 {
 		if i == liar {
 			continue
@@ -435,6 +435,28 @@ func (p *properties) forkFound(t *testing.T, id common.Hash, topic string, liar 
 	}
 	require.Equal(t, gate.Unproved, lie.What)
 	require.EqualValues(t, 2, lie.Offset)
+	p.disputed(t, topic, liar, honest, after.Offset)
+}
+
+// disputed reads what the liar's checkpoint alone binds, with the liar's proofs: a replica that the client knows disputes it.
+func (p *properties) disputed(t *testing.T, topic string, liar, honest int, offset int64) {
+	t.Helper()
+	reader, err := p.open(t, p.owner("spread"), func(c *bps.Config) {
+		c.Node, c.Provers, c.Mode = p.Nodes[liar].HTTP, []string{p.Nodes[honest].HTTP}, bps.Proved
+	}).Consumer(bps.ConsumerConfig{Partitions: map[string]map[int32]int64{topic: {0: offset}}})
+	require.NoError(t, err)
+	defer reader.Close()
+	var dispute *bps.DisputedError
+	for dispute == nil {
+		records, err := reader.Records(p.ctx)
+		require.NoError(t, p.ctx.Err())
+		require.Empty(t, records, "nothing is delivered as proved")
+		if err != nil {
+			require.ErrorAs(t, err, &dispute)
+		}
+	}
+	require.Equal(t, p.Nodes[honest].Account, dispute.By)
+	require.EqualValues(t, 2, dispute.Offset)
 }
 
 // rewriteLog puts a text of the same length in the place of another in a broker's log, and makes the checksums of its
