@@ -42,7 +42,7 @@ const (
 	MaxStandings     = 128       // in one commit
 	MaxOffsets       = 256       // in one commit
 	MaxTokenSeconds  = 24 * 60 * 60
-	TokenSkewSeconds = 300 // that a token may be issued ahead of a block's time
+	TokenSkewSeconds = 60 // that a token may be issued ahead of a block's time; brokers allow as many (token.ClockSkew)
 	// Reputation is what an account begins with and the most it has; below MinReputation it is blacklisted. A refused
 	// operation costs RefusedCosts; one broker alone lowers an account by BrokerLowers at most while there are others.
 	Reputation    = 100

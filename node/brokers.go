@@ -89,7 +89,7 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	})
 	if b.broker, err = pubsub.New(cfg, pubsub.Deps{
 		PeerID: string(n.host.ID()), Account: signer.Account(), ClusterID: clusterID(n.chain.Genesis().Hash()),
-		Ledger: b.mirror, Store: b.store, Replicas: b.manager, Submit: b.submit, Evidence: b.evidence, Now: time.Now, Log: log, Registry: n.reg,
+		Ledger: b.mirror, Store: b.store, Replicas: b.manager, Submit: b.submit, Final: func() uint64 { return n.chain.FinalHeader().Number.Uint64() }, Evidence: b.evidence, Now: time.Now, Log: log, Registry: n.reg,
 	}); err != nil {
 		return err
 	}

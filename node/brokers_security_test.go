@@ -38,6 +38,7 @@ func (r *recorded) Operated(_ [32]byte, op topicproof.Operation) { r.ops = appen
 
 // A token allows what its scope says, and what is only tried tells a stranger nothing.
 func TestScopesAndTrialsAreHeldTo(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	s.start()
 	s.tenant("acme", 1<<30, 100)
@@ -83,6 +84,7 @@ func TestScopesAndTrialsAreHeldTo(t *testing.T) {
 
 // What a pseudonym did is on the chain for everybody; where it came from is not.
 func TestThePlaceOfAPseudonymIsNotOnRecord(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	s.cfg.PubSub.Evidence.Window = 50 * time.Millisecond
 	s.start()
@@ -130,6 +132,10 @@ func TestThePlaceOfAPseudonymIsNotOnRecord(t *testing.T) {
 
 // As many connections as a tenant likes do not make it faster than it may be.
 func TestConnectionsDoNotRaiseTheRate(t *testing.T) {
+	if testing.Short() {
+		return // it waits for seconds, as it should
+	}
+	t.Parallel()
 	s := newStand(t)
 	s.start()
 	s.tenant("acme", 10_000, 100)

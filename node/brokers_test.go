@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"fmt"
 	"math/big"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"runtime"
@@ -71,9 +72,10 @@ func newStand(t *testing.T) *stand {
 	return s
 }
 
+// freeAddr is on a host of loopback that no other test uses, so that nobody takes the port before the broker does.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)))
 	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()
@@ -157,6 +159,7 @@ func (s *stand) ctx() context.Context {
 
 // What a Kafka client writes is there after a restart, in order and once, and groups go on where they were.
 func TestABrokerServesKafkaClients(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	s.start()
 	s.tenant("acme", 1<<30, 100)
@@ -166,7 +169,10 @@ func TestABrokerServesKafkaClients(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, made.Err)
 	producer := s.client(s.owner, token.Data, kgo.DefaultProduceTopic("acme.orders"))
-	const records = 500
+	records := 500
+	if testing.Short() {
+		records = 100
+	}
 	for i := range records {
 		r := &kgo.Record{Key: fmt.Appendf(nil, "k%d", i%7), Value: fmt.Appendf(nil, "%d", i)}
 		require.NoError(t, producer.ProduceSync(ctx, r).FirstErr())
@@ -204,6 +210,7 @@ func (s *stand) consume(ctx context.Context, group string, want int) {
 
 // A stranger learns nothing: neither which topics there are nor what is in them.
 func TestABrokerRefusesStrangers(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	s.start()
 	s.tenant("acme", 1<<30, 100)
@@ -242,6 +249,10 @@ func (t *throttled) OnBrokerThrottle(kgo.BrokerMetadata, time.Duration, bool) { 
 
 // A tenant that writes more than it may is slowed down to its rate, and loses nothing.
 func TestATenantIsHeldToItsRate(t *testing.T) {
+	if testing.Short() {
+		return // it waits for seconds, as it should
+	}
+	t.Parallel()
 	s := newStand(t)
 	s.start()
 	const rate = 50_000
@@ -262,6 +273,7 @@ func TestATenantIsHeldToItsRate(t *testing.T) {
 
 // A tenant's connections end where its number does; another connection finds room when one closes.
 func TestATenantHasItsConnections(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	s.start()
 	s.tenant("acme", 1<<30, 2)
@@ -282,6 +294,7 @@ func TestATenantHasItsConnections(t *testing.T) {
 
 // What was written is proved by a checkpoint on the chain after a while.
 func TestWhatIsWrittenIsProved(t *testing.T) {
+	t.Parallel()
 	s := newStand(t)
 	s.cfg.PubSub.Evidence.Checkpoint = 200 * time.Millisecond
 	s.start()

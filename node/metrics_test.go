@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/pubsub/gate"
 )
 
 const metricsHead = `# Metrics
@@ -22,7 +24,12 @@ stand beside the ones below. What to look at first: ` + "[operations.md](operati
 
 `
 
-// docs/metrics.md lists every metric that a node registers, with labels and meaning.
+const gateHead = `
+The client library ` + "`pubsub/client`" + ` and ` + "`borcli topic proxy --metrics`" + ` show:
+
+`
+
+// docs/metrics.md lists every metric that a node, or a client of topics, registers, with labels and meaning.
 func TestMetricsAreDocumented(t *testing.T) {
 	n, reg := open(t, newStand(t).cfg)
 	ctx, stop := context.WithCancel(t.Context())
@@ -32,6 +39,11 @@ func TestMetricsAreDocumented(t *testing.T) {
 	text := metricsHead + table(t, reg)
 	stop()
 	require.NoError(t, <-ended)
+	ofClients := prometheus.NewRegistry()
+	e, err := gate.New(gate.Config{Topics: struct{ gate.Topics }{}, Keys: struct{ gate.Keys }{}, Mode: gate.Off, Metrics: ofClients})
+	require.NoError(t, err)
+	e.Close()
+	text += gateHead + table(t, ofClients)
 
 	file := filepath.Join("..", "docs", "metrics.md")
 	if os.Getenv("BORNODE_UPDATE") != "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/kafka"
@@ -139,10 +140,22 @@ func each[T any](list []T, f func(i int, in *T)) {
 	}
 }
 
+// eachAtOnce runs calls of one request that need nothing of each other, some of them at one time: each waits for a final
+// block, and clients do not wait for a hundred of these.
+func eachAtOnce[T any](list []T, f func(i int, in *T)) {
+	var g errgroup.Group
+	g.SetLimit(adminsAtOnce)
+	for i := range list {
+		g.Go(func() error { f(i, &list[i]); return nil })
+	}
+	_ = g.Wait() // none fails
+}
+
 func (b *Broker) createTopics(x *call, r *kmsg.CreateTopicsRequest) kafka.Reply {
 	resp := r.ResponseKind().(*kmsg.CreateTopicsResponse)
 	return func(ctx context.Context) kmsg.Response {
-		each(r.Topics, func(_ int, in *kmsg.CreateTopicsRequestTopic) {
+		resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(r.Topics))
+		eachAtOnce(r.Topics, func(i int, in *kmsg.CreateTopicsRequestTopic) {
 			out := kmsg.NewCreateTopicsResponseTopic()
 			out.Topic = in.Topic
 			o := x.createTopic(ctx, r, in)
@@ -151,7 +164,7 @@ func (b *Broker) createTopics(x *call, r *kmsg.CreateTopicsRequest) kafka.Reply 
 				out.TopicID, out.NumPartitions = uuidOf(t.ID), int32(len(t.Partitions)) //nolint:gosec // few
 				out.ReplicationFactor = int16(len(t.Partitions[0].Replicas))            //nolint:gosec // few
 			}
-			resp.Topics = append(resp.Topics, out)
+			resp.Topics[i] = out
 		})
 		return resp
 	}
@@ -219,7 +232,8 @@ func (b *Broker) deleteTopics(x *call, r *kmsg.DeleteTopicsRequest) kafka.Reply 
 		topics = append(topics, kmsg.DeleteTopicsRequestTopic{Topic: text(name)})
 	}
 	return func(ctx context.Context) kmsg.Response {
-		each(topics, func(_ int, in *kmsg.DeleteTopicsRequestTopic) {
+		resp.Topics = make([]kmsg.DeleteTopicsResponseTopic, len(topics))
+		eachAtOnce(topics, func(i int, in *kmsg.DeleteTopicsRequestTopic) {
 			out := kmsg.NewDeleteTopicsResponseTopic()
 			out.Topic, out.TopicID = in.Topic, in.TopicID
 			var t *ledger.Topic
@@ -236,7 +250,7 @@ func (b *Broker) deleteTopics(x *call, r *kmsg.DeleteTopicsRequest) kafka.Reply 
 				out.ErrorCode, out.ErrorMessage, out.TopicID = o.code, o.message, uuidOf(t.ID)
 				x.operated(t, opDelete, o.code, o.reason(), -1, -1, -1)
 			}
-			resp.Topics = append(resp.Topics, out)
+			resp.Topics[i] = out
 		})
 		return resp
 	}

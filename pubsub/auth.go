@@ -19,7 +19,7 @@ var (
 	errNoView      = errors.New("this broker has not read the ledger yet; try again in a moment")
 	errStale       = errors.New("this broker has seen no final block for too long to know who may do what; try another broker, or again when the chain goes on")
 	errBlacklisted = errors.New("the account is blacklisted: its reputation is below 20; governance can pardon it")
-	errCancelled   = errors.New("the account has cancelled this token; make a new one")
+	errCancelled   = errors.New("the account has cancelled this token, and all that are dated up to a minute later; make a new one then")
 	errNoData      = errors.New("the token does not allow reading and writing; log in with one that has the data scope")
 	errNoAdmin     = errors.New("the token does not allow administration; log in with one made by `borcli topic token --admin`")
 	errPseudonym   = errors.New("the pseudonym is not admitted to its topic now: its certificate is of an earlier epoch, of another auditor, or it was revoked; ask the topic's auditor for a new one")

@@ -43,8 +43,8 @@ type Broker struct {
 
 // New makes a broker over its parts.
 func New(cfg Config, deps Deps) (*Broker, error) {
-	if deps.Ledger == nil || deps.Store == nil || deps.Replicas == nil || deps.Submit == nil {
-		return nil, errors.New("a broker needs a ledger, a store, replicas and a submitter")
+	if deps.Ledger == nil || deps.Store == nil || deps.Replicas == nil || deps.Submit == nil || deps.Final == nil {
+		return nil, errors.New("a broker needs a ledger, a store, replicas, a submitter and the chain's final height")
 	}
 	if deps.Now == nil {
 		deps.Now = time.Now
@@ -66,7 +66,7 @@ func New(cfg Config, deps Deps) (*Broker, error) {
 	b := &Broker{cfg: cfg, deps: deps, m: m, quotas: newQuotas(), conns: newConns(), waiters: newWaiters(), topics: new(topicIndex),
 		producers: producers, admins: make(chan struct{}, maxAdmins)}
 	b.leases = newLeases(b)
-	b.groups = group.New(cfg.Group, group.Deps{Log: groupLog{b}, Check: b.groupCheck, Sees: b.groupSees, Exists: b.topicExists,
+	b.groups = group.New(cfg.Group, group.Deps{Log: groupLog{b}, Check: b.groupCheck, Sees: b.groupSees, Born: b.topicBorn,
 		Logger: deps.Log.Named("groups"), Registry: deps.Registry})
 	b.life, b.stop = context.WithCancel(context.Background())
 	return b, nil
@@ -78,6 +78,9 @@ func (b *Broker) Run(ctx context.Context) error {
 	defer b.stop()
 	stop := context.AfterFunc(ctx, b.stop)
 	defer stop()
+	if !b.tie(ctx) {
+		return nil
+	}
 	g, run := errgroup.WithContext(ctx)
 	g.Go(func() error { return b.leases.run(run) })
 	g.Go(func() error { b.claims(run); return nil })

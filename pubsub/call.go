@@ -155,6 +155,9 @@ func (x *call) led(t *ledger.Topic, partition, epoch int32) (store.ID, *store.Pa
 	}
 	p := x.b.deps.Store.Partition(id)
 	if p == nil || !ready {
+		if x.b.deps.Replicas.DataLost(replica.ID(id)) {
+			return id, nil, e, replica.ErrLost
+		}
 		return id, nil, e, kerr.NotLeaderForPartition
 	}
 	return id, p, e, nil

@@ -35,6 +35,7 @@ var settings = map[string]struct {
 	setMaxMessage:     {strconv.Itoa(defaultMaxMessage), kmsg.ConfigTypeInt, 1 << 10, batch.MaxBytes - 8<<10, nil},
 	setCleanup:        {"delete", kmsg.ConfigTypeString, 0, 0, []string{"delete"}},
 	setCompression:    {"producer", kmsg.ConfigTypeString, 0, 0, []string{"producer"}},
+	setUnclean:        {"false", kmsg.ConfigTypeBoolean, 0, 0, []string{"false", "true"}},
 }
 
 // checkSettings names the first setting that cannot be kept.
@@ -77,8 +78,17 @@ func ownSettings(all map[string]string) (encrypted bool, auditor common.Address,
 
 func (b *Broker) describeConfigs(x *call, r *kmsg.DescribeConfigsRequest) kafka.Reply {
 	resp := r.ResponseKind().(*kmsg.DescribeConfigsResponse)
+	type resource struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	seen := make(map[resource]struct{})
 	for i := range r.Resources {
 		in := &r.Resources[i]
+		if _, again := seen[resource{in.ResourceType, in.ResourceName}]; again {
+			continue
+		}
+		seen[resource{in.ResourceType, in.ResourceName}] = struct{}{}
 		out := kmsg.NewDescribeConfigsResponseResource()
 		out.ResourceType, out.ResourceName = in.ResourceType, in.ResourceName
 		switch in.ResourceType {

@@ -29,6 +29,10 @@ type Ledger interface {
 type Replicas interface {
 	SetLeases(changed []replica.Lease) error
 	Drop(id replica.ID) error
+	// Spent: this broker is no replica, and what it alone had is with the leader.
+	Spent(id replica.ID) bool
+	// DataLost: this broker has the lease and may not lead, as replicas lost their disks.
+	DataLost(id replica.ID) bool
 	Append(ctx context.Context, id replica.ID, raw []byte, acks int16) (replica.Pending, error)
 	Leader(id replica.ID) (epoch int32, ready bool)
 	HighWatermark(id replica.ID) int64
@@ -71,7 +75,8 @@ type Deps struct {
 	Store     *store.Store
 	Replicas  Replicas
 	Submit    Submitter
-	Evidence  Evidence // nil: nothing is proved
+	Final     func() uint64 // height of the newest final block; not below one in which a submitted call is final
+	Evidence  Evidence      // nil: nothing is proved
 	Now       func() time.Time
 	Log       *zap.Logger
 	Registry  prometheus.Registerer

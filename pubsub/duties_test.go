@@ -17,6 +17,7 @@ import (
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/ledger"
 	"github.com/bornode/bornode/pubsub/store"
+	"github.com/bornode/bornode/pubsub/token"
 )
 
 // atRest is a ledger that stays as it is.
@@ -124,6 +125,11 @@ func TestTheLedgerCountsOnABrokerForAsLongAsOthersWaitForIt(t *testing.T) {
 	} {
 		require.Equal(t, want, (&Config{ReplaceAfter: after}).attendance(), after)
 	}
+}
+
+// A token that brokers take is one that the contract takes, and an account that cancelled all waits no longer than that.
+func TestTokensMayBeDatedAheadAsFarAtBrokersAsOnTheLedger(t *testing.T) {
+	require.Equal(t, token.ClockSkew, contracts.TokenSkewSeconds*time.Second)
 }
 
 // What the ledger refuses is asked again, though not every two seconds.

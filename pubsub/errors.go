@@ -24,7 +24,7 @@ func code(err error) int16 {
 		return k.Code
 	case errors.Is(err, replica.ErrNotLeader), errors.Is(err, replica.ErrNotReady), errors.Is(err, store.ErrFenced):
 		return kerr.NotLeaderForPartition.Code
-	case errors.Is(err, replica.ErrNoQuorum):
+	case errors.Is(err, replica.ErrNoQuorum), errors.Is(err, store.ErrProducers):
 		return kerr.NotEnoughReplicas.Code
 	case errors.Is(err, replica.ErrNoQuorumAfter):
 		return kerr.NotEnoughReplicasAfterAppend.Code
@@ -45,7 +45,7 @@ func code(err error) int16 {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return kerr.RequestTimedOut.Code
 	}
-	return kerr.KafkaStorageError.Code // a full or failed disk among them; clients look for another leader and try again
+	return kerr.KafkaStorageError.Code // a full, failed or lost disk among them; clients look for another leader and try again
 }
 
 func text(s string) *string { return &s }

@@ -137,10 +137,17 @@ func (b *Broker) groupSees(c group.Client, resource uint8, name string) bool {
 	return allowed
 }
 
-// topicExists tells the coordinator of groups whether offsets of a topic still mean something.
-func (b *Broker) topicExists(name string) bool {
+// topicBorn tells the coordinator of groups which topic a name means, and whether offsets of it still mean something.
+func (b *Broker) topicBorn(name string) (height int64, ok bool) {
 	v := b.deps.Ledger.View()
-	return v == nil || v.Topic(name) != nil
+	if v == nil {
+		return 0, true
+	}
+	t := v.Topic(name)
+	if t == nil {
+		return 0, false
+	}
+	return int64(t.Created), true //nolint:gosec // a height
 }
 
 // groupShards tells the coordinator which of its partitions this broker leads.

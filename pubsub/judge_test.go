@@ -46,8 +46,8 @@ func TestOnlyOneWholeBatchIsTaken(t *testing.T) {
 }
 
 func TestSettingsThatAreNotServedAreRefused(t *testing.T) {
-	require.NoError(t, checkSettings(map[string]string{setRetentionMS: "-1", setRetentionBytes: "1000", setMaxMessage: "2048", setCleanup: "delete", setCompression: "producer"}))
-	for key, value := range map[string]string{setCleanup: "compact", setRetentionMS: "soon", setMaxMessage: "999999999", setCompression: "gzip", "unclean.leader.election.enable": "true"} {
+	require.NoError(t, checkSettings(map[string]string{setRetentionMS: "-1", setRetentionBytes: "1000", setMaxMessage: "2048", setCleanup: "delete", setCompression: "producer", setUnclean: "true"}))
+	for key, value := range map[string]string{setCleanup: "compact", setRetentionMS: "soon", setMaxMessage: "999999999", setCompression: "gzip", setUnclean: "yes", "min.insync.replicas": "2"} {
 		require.ErrorContains(t, checkSettings(map[string]string{key: value}), key)
 	}
 	all := map[string]string{setEncrypted: "true", setAuditor: "0x00000000000000000000000000000000000000aa", setRetentionMS: "1"}
@@ -92,9 +92,9 @@ func TestFiltersOfRulesPickWhatKafkasDo(t *testing.T) {
 
 func TestErrorsOfThePartsHaveKafkasNames(t *testing.T) {
 	for err, want := range map[error]*kerr.Error{
-		replica.ErrNotLeader: kerr.NotLeaderForPartition, replica.ErrNotReady: kerr.NotLeaderForPartition, store.ErrFenced: kerr.NotLeaderForPartition,
+		replica.ErrLost: kerr.KafkaStorageError, replica.ErrNotLeader: kerr.NotLeaderForPartition, replica.ErrNotReady: kerr.NotLeaderForPartition, store.ErrFenced: kerr.NotLeaderForPartition,
 		replica.ErrNoQuorum: kerr.NotEnoughReplicas, replica.ErrNoQuorumAfter: kerr.NotEnoughReplicasAfterAppend, store.ErrOutOfOrder: kerr.OutOfOrderSequenceNumber,
-		store.ErrProducerFenced: kerr.InvalidProducerEpoch, store.ErrOutOfRange: kerr.OffsetOutOfRange, store.ErrFull: kerr.KafkaStorageError,
+		store.ErrProducerFenced: kerr.InvalidProducerEpoch, store.ErrProducers: kerr.NotEnoughReplicas, store.ErrOutOfRange: kerr.OffsetOutOfRange, store.ErrFull: kerr.KafkaStorageError,
 		batch.ErrCorrupt: kerr.CorruptMessage, context.DeadlineExceeded: kerr.RequestTimedOut, kerr.InvalidRecord: kerr.InvalidRecord,
 	} {
 		require.Equal(t, want.Code, code(fmt.Errorf("here: %w", err)), "%v", err)

@@ -21,10 +21,9 @@ import (
 type leases struct {
 	b     *Broker
 	known map[store.ID]kept
-	began uint64 // Unix seconds
-	// before: the view that is applied is of a block that was made before this process began
-	before bool
-	wg     sync.WaitGroup // goroutines that tell the groups of deleted topics
+	prev  *ledger.View           // applied last
+	spent map[store.ID]time.Time // logs that this broker is to keep no more, and since when that is seen
+	wg    sync.WaitGroup         // goroutines that tell the groups of deleted topics
 
 	mu   sync.Mutex
 	lost map[store.ID]int32 // to claim, with the epoch of the lease to supersede
@@ -39,7 +38,7 @@ type kept struct {
 }
 
 func newLeases(b *Broker) *leases {
-	return &leases{b: b, began: uint64(time.Now().Unix()), known: make(map[store.ID]kept), lost: make(map[store.ID]int32), woke: make(chan struct{}, 1)} //nolint:gosec // after 1970
+	return &leases{b: b, known: make(map[store.ID]kept), spent: make(map[store.ID]time.Time), lost: make(map[store.ID]int32), woke: make(chan struct{}, 1)}
 }
 
 // run follows the ledger until ctx ends.
@@ -62,9 +61,12 @@ func (l *leases) run(ctx context.Context) error {
 	}
 }
 
-// apply makes the broker keep exactly the partitions that the view gives it.
+// apply makes the broker keep exactly the partitions that the view gives it. A view below the store's floor is passed
+// over: what this broker promised by then it does not know any more.
 func (l *leases) apply(ctx context.Context, v *ledger.View) error {
-	l.before = v.Time < l.began
+	if v.Height < l.b.deps.Store.Floor() {
+		return nil
+	}
 	peers := make(map[common.Address]string)
 	for _, n := range v.Brokers() {
 		peers[n.Account] = n.PeerID
@@ -84,7 +86,7 @@ func (l *leases) apply(ctx context.Context, v *ledger.View) error {
 				l.b.deps.Log.Error("this broker is given more partitions than it can keep; add brokers", zap.Int("most", maxPartitionsServed), zap.String("topic", t.Name))
 				break
 			}
-			if x := l.take(id, t.Name, part, peers, retain, mine); x != nil {
+			if x := l.take(id, t, part, peers, retain, mine); x != nil {
 				changed = append(changed, *x)
 			}
 		}
@@ -97,7 +99,9 @@ func (l *leases) apply(ctx context.Context, v *ledger.View) error {
 	for i := range changed {
 		l.b.waiters.wake(store.ID(changed[i].ID())) // fetches look again who leads
 	}
+	l.prev = v
 	l.drop(ctx, v)
+	l.dropSpent(ctx, v)
 	l.b.groupShards(v)
 	led := 0
 	for _, k := range l.known {
@@ -111,10 +115,10 @@ func (l *leases) apply(ctx context.Context, v *ledger.View) error {
 }
 
 // take is one partition's lease if it changed; the store learns its retention. A broker that is no replica any more is
-// told once more, and keeps its log until the topic ends: it may be the last copy.
-func (l *leases) take(id store.ID, name string, part *ledger.Partition, peers map[common.Address]string, retain store.Retention, mine bool) *replica.Lease {
+// told once more, and keeps its log for a while.
+func (l *leases) take(id store.ID, t *ledger.Topic, part *ledger.Partition, peers map[common.Address]string, retain store.Retention, mine bool) *replica.Lease {
 	old, known := l.known[id]
-	same := known && old.lease.Epoch == part.Epoch && callsAll(&old.lease, part, peers)
+	same := known && old.lease.Epoch == part.Epoch && callsAll(&old.lease, part, peers) && old.lease.Unclean == unclean(t)
 	if same && old.retain == retain {
 		return nil
 	}
@@ -128,15 +132,28 @@ func (l *leases) take(id store.ID, name string, part *ledger.Partition, peers ma
 			retain = old.retain // also tried again; the lease counts now
 		}
 	}
-	lease := replica.Lease{Topic: id.Topic, Partition: id.Partition, Epoch: part.Epoch, Leader: peers[part.Leader], Before: l.before}
+	lease := replica.Lease{Topic: id.Topic, Partition: id.Partition, Epoch: part.Epoch, Leader: peers[part.Leader], Whole: mine && l.whole(id, t), Unclean: unclean(t)}
 	for _, a := range part.Replicas {
 		lease.Replicas = append(lease.Replicas, peers[a])
 	}
-	l.known[id] = kept{name, lease, retain}
+	l.known[id] = kept{t.Name, lease, retain}
 	if same {
 		return nil
 	}
 	return &lease
+}
+
+// whole tells whether this broker came to keep a partition when its store was there already: the topic is younger than
+// the store, or the view before shows the partition without it.
+func (l *leases) whole(id store.ID, t *ledger.Topic) bool {
+	if made, ok := l.b.deps.Store.Made(); ok && t.Created > made {
+		return true
+	}
+	if l.prev == nil {
+		return false
+	}
+	was, ok := l.prev.Lease(id.Topic, id.Partition)
+	return !ok || !slices.Contains(was.Replicas, l.b.deps.Account)
 }
 
 // callsAll reports whether a lease still calls the brokers by their peer ids: one that moved to another node key has a new one.

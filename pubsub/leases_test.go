@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/group"
 	"github.com/bornode/bornode/pubsub/ledger"
 	"github.com/bornode/bornode/pubsub/replica"
@@ -45,11 +46,12 @@ func TestADeletedTopicDoesNotHoldLeasesUp(t *testing.T) {
 // A broker that registers with another node key is called by it at once, under leases that stand.
 func TestABrokerWithANewKeyKeepsItsLeases(t *testing.T) {
 	l := newLeases(&Broker{})
+	orders := &ledger.Topic{Name: "acme.orders"}
 	a, b := common.Address{1}, common.Address{2}
 	part := &ledger.Partition{Leader: a, Epoch: 3, Replicas: []common.Address{a, b}}
 	peers := map[common.Address]string{a: "peer a", b: "peer b"}
 	take := func() *replica.Lease {
-		return l.take(store.ID{}, "acme.orders", part, peers, store.Retention{}, false)
+		return l.take(store.ID{}, orders, part, peers, store.Retention{}, false)
 	}
 	require.NotNil(t, take())
 	require.Nil(t, take())
@@ -73,11 +75,45 @@ func TestALeaseCountsOnAFullDisk(t *testing.T) {
 	require.NoError(t, s.Close()) // it refuses whatever is to be written
 	l := newLeases(&Broker{deps: Deps{Store: s, Log: zap.NewNop()}})
 	a := common.Address{1}
+	orders := &ledger.Topic{Name: "acme.orders"}
 	part := &ledger.Partition{Leader: a, Epoch: 3, Replicas: []common.Address{a}}
 	peers := map[common.Address]string{a: "peer a"}
-	got := l.take(id, "acme.orders", part, peers, store.Retention{Bytes: 1}, true)
+	got := l.take(id, orders, part, peers, store.Retention{Bytes: 1}, true)
 	require.NotNil(t, got)
 	require.Equal(t, int32(3), got.Epoch)
 	require.Equal(t, store.Retention{}, l.known[id].retain, "tried again")
-	require.Nil(t, l.take(store.ID{Partition: 7}, "acme.orders", part, peers, store.Retention{}, true), "it is not kept yet")
+	require.Nil(t, l.take(store.ID{Partition: 7}, orders, part, peers, store.Retention{}, true), "it is not kept yet")
 }
+
+// What a dead broker led is claimed in as few transactions as the contract takes.
+func TestClaimsFillTheirTransactions(t *testing.T) {
+	c, _, r := replacing(t, 600)
+	b := r.b
+	b.deps.Ledger, b.leases = fixedLedger{view: c.view(t)}, newLeases(b)
+	var lost []replica.Lost
+	for i := range int32(600) {
+		lost = append(lost, replica.Lost{ID: replica.ID{Topic: [32]byte{1}, Partition: i}, Epoch: 1})
+	}
+	b.Lost(lost)
+	seen := make(map[uint32]bool)
+	for _, want := range []int{512, 88, 0} {
+		list := b.toClaim()
+		require.Len(t, list, want)
+		if want > 0 {
+			_, err := contracts.ClaimCall(list)
+			require.NoError(t, err)
+		}
+		for _, x := range list {
+			require.False(t, seen[x.Partition], "twice")
+			seen[x.Partition] = true
+		}
+	}
+}
+
+// fixedLedger is a ledger that stands still.
+type fixedLedger struct {
+	silentLedger
+	view *ledger.View
+}
+
+func (l fixedLedger) View() *ledger.View { return l.view }

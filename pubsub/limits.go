@@ -1,6 +1,10 @@
 package pubsub
 
-import "time"
+import (
+	"time"
+
+	"github.com/bornode/bornode/contracts"
+)
 
 const (
 	// maxFetchBytes bounds the answer to one fetch, but for one batch that is larger.
@@ -13,6 +17,11 @@ const (
 	maxRoomWait = 5 * time.Second
 	// maxProduceWait bounds how long a produce may wait for its replicas.
 	maxProduceWait = 60 * time.Second
+	// metadataTopicBytes and metadataPartitionBytes are about what a topic and a partition take in an answer to Metadata, as
+	// structs and encoded. Answers above smallMetadata wait for memory as records do.
+	metadataTopicBytes     = 512
+	metadataPartitionBytes = 256
+	smallMetadata          = 64 << 10
 	// maxTenantsOfConn bounds the tenants that one connection may work with.
 	maxTenantsOfConn = 64
 	// gatherRecords is how long a fetch that wants many bytes rests between two looks at the log.
@@ -21,8 +30,9 @@ const (
 	gatherLongest = 500 * time.Millisecond
 	// refusedRest holds a connection back for each operation that the ledger refuses: refusals are kept on the chain.
 	refusedRest = 100 * time.Millisecond
-	// claimsUnderWay bounds the transactions with claims that are not final yet.
-	claimsUnderWay = 4
+	// claimsUnderWay bounds the transactions with claims that are not final yet: 8,192 partitions, what a broker that died may
+	// have led, do not wait for each other's finality.
+	claimsUnderWay = 16
 	// maxThrottle is the longest that a connection is told to wait; the rest of a debt is told with the next request.
 	maxThrottle = 10 * time.Second
 	// quotaBurst is how much of a tenant's rate may be used at once after a rest.
@@ -35,8 +45,16 @@ const (
 	maxRules = 128
 	// maxAdmins bounds the administrative requests under way at a broker.
 	maxAdmins = 64
+	// adminsAtOnce bounds those of one request.
+	adminsAtOnce = 16
 	// claimWait bounds how long a claim may wait for its final block before the partitions are claimed anew.
 	claimWait = 10 * time.Second
+	// spentKept is how long a broker keeps the log of a partition that others keep in its place, maxSpentAtOnce how many
+	// such logs it deletes at one block.
+	spentKept      = time.Hour
+	maxSpentAtOnce = 256
+	// madeAgain is how long a broker with a new store waits after a transaction that did not tie it to the chain.
+	madeAgain = 2 * time.Second
 	// registerAgain is how long a broker waits after a registration that failed.
 	registerAgain = 5 * time.Second
 	// yieldAgain is how long a broker that cannot write waits before it gives up leases again that it still has.
@@ -61,8 +79,8 @@ const (
 	tickEvery = time.Second
 	// claimGather is how long lost partitions are gathered before they are claimed in one transaction.
 	claimGather = 50 * time.Millisecond
-	// maxClaims bounds the partitions of one transaction.
-	maxClaims = 256
+	// maxClaims bounds the partitions of one transaction, as the contract does.
+	maxClaims = contracts.MaxClaims
 	// handOversUnderWay bounds the transactions of a broker that stops which are not final yet.
 	handOversUnderWay = 16
 	// attendUnsaid is how long a broker that replaces nobody says on the ledger that it is there, attendTimes how often

@@ -1,6 +1,8 @@
 package pubsub
 
 import (
+	"context"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -38,22 +40,61 @@ func (b *Broker) metadata(x *call, r *kmsg.MetadataRequest) kafka.Reply {
 	for _, n := range x.brokers() {
 		resp.Brokers = append(resp.Brokers, kmsg.MetadataResponseBroker{NodeID: n.ID, Host: n.Host, Port: n.Port})
 	}
+	list := x.metadataTopics(r)
+	return func(ctx context.Context) kmsg.Response { // large answers are made when they are written, as far as there is memory
+		size := 0
+		for i := range list {
+			size += metadataTopicBytes
+			if t := list[i].topic; t != nil {
+				size += len(t.Partitions) * metadataPartitionBytes
+			}
+		}
+		if size > smallMetadata && x.conn.Await(ctx, size) != nil {
+			return nil
+		}
+		resp.Topics = make([]kmsg.MetadataResponseTopic, 0, len(list))
+		for i := range list {
+			resp.Topics = append(resp.Topics, x.metadataTopic(r, &list[i]))
+		}
+		return resp
+	}
+}
+
+// judged is a topic that a Metadata request asks for.
+type judged struct {
+	in    kmsg.MetadataRequestTopic // what names it, if the request does
+	topic *ledger.Topic             // nil: err says why it is not told of
+	err   error
+}
+
+// metadataTopics judges what a request asks for, each topic once, however often it is named.
+func (x *call) metadataTopics(r *kmsg.MetadataRequest) (list []judged) {
 	if r.Topics == nil || r.Version == 0 && len(r.Topics) == 0 {
 		for _, t := range x.v.Topics("") {
 			if x.may(opDescribe, onTopic, t.Name) && t.Tenant != ownTenant {
-				resp.Topics = append(resp.Topics, x.describeTopic(r, t))
+				list = append(list, judged{topic: t})
 			}
 		}
-		return kafka.Now(resp)
+		return list
 	}
+	names, ids := make(map[string]struct{}), make(map[[16]byte]struct{})
 	for i := range r.Topics {
-		resp.Topics = append(resp.Topics, x.metadataTopic(r, &r.Topics[i]))
+		in := &r.Topics[i]
+		had := len(names) + len(ids)
+		if in.Topic != nil {
+			names[*in.Topic] = struct{}{}
+		} else {
+			ids[in.TopicID] = struct{}{}
+		}
+		if len(names)+len(ids) > had {
+			list = append(list, x.judgeMetadata(in))
+		}
 	}
-	return kafka.Now(resp)
+	return list
 }
 
-// metadataTopic answers for one topic that the request names.
-func (x *call) metadataTopic(r *kmsg.MetadataRequest, in *kmsg.MetadataRequestTopic) kmsg.MetadataResponseTopic {
+// judgeMetadata judges one topic that a request names.
+func (x *call) judgeMetadata(in *kmsg.MetadataRequestTopic) judged {
 	var t *ledger.Topic
 	var err error
 	if in.Topic != nil {
@@ -64,13 +105,20 @@ func (x *call) metadataTopic(r *kmsg.MetadataRequest, in *kmsg.MetadataRequestTo
 	} else if t, err = x.topicByUUID(in.TopicID, opDescribe); err != nil {
 		err = kerr.UnknownTopicID
 	}
-	if err != nil {
-		out := kmsg.NewMetadataResponseTopic()
-		out.ErrorCode, out.Topic, out.TopicID = code(err), in.Topic, in.TopicID
-		return out
+	if err == nil {
+		x.record(t, opDescribe, -1, -1, -1)
 	}
-	x.record(t, opDescribe, -1, -1, -1)
-	return x.describeTopic(r, t)
+	return judged{*in, t, err}
+}
+
+// metadataTopic answers for one topic.
+func (x *call) metadataTopic(r *kmsg.MetadataRequest, j *judged) kmsg.MetadataResponseTopic {
+	if j.err == nil {
+		return x.describeTopic(r, j.topic)
+	}
+	out := kmsg.NewMetadataResponseTopic()
+	out.ErrorCode, out.Topic, out.TopicID = code(j.err), j.in.Topic, j.in.TopicID
+	return out
 }
 
 // describeTopic tells of a topic's partitions and who leads them.

@@ -6,11 +6,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/kafka"
 	"github.com/bornode/bornode/pubsub/ledger"
 	"github.com/bornode/bornode/pubsub/replica"
-	"github.com/bornode/bornode/pubsub/store"
 )
 
 // Timestamps with a meaning of their own in ListOffsets.
@@ -59,11 +57,12 @@ func (x *call) listOffset(t *ledger.Topic, in *kmsg.ListOffsetsRequestTopicParti
 	case in.Timestamp == earliest, in.Timestamp == earliestLocal:
 		out.Offset = p.Start()
 	case in.Timestamp == largestTime:
-		err = largest(p, high, out)
+		out.Offset, out.Timestamp, err = p.Newest(high)
 	case in.Timestamp < 0:
 		return kerr.InvalidRequest
 	default:
-		if offset, at, ok := p.OffsetAt(in.Timestamp); ok && offset < high {
+		var offset, at int64
+		if offset, at, err = p.OffsetAt(in.Timestamp); err == nil && offset < high {
 			out.Offset, out.Timestamp = offset, at
 		}
 	}
@@ -71,17 +70,6 @@ func (x *call) listOffset(t *ledger.Topic, in *kmsg.ListOffsetsRequestTopicParti
 		out.LeaderEpoch = epoch
 	}
 	return err
-}
-
-// largest finds the batch with the largest timestamp: its last offset. A log whose producers give the time has no order
-// of times, so its headers are all looked at.
-func largest(p *store.Partition, high int64, out *kmsg.ListOffsetsResponseTopicPartition) error {
-	return p.Batches(p.Start(), high, func(h batch.Header, _ []byte) error {
-		if h.MaxTimestamp > out.Timestamp {
-			out.Timestamp, out.Offset = h.MaxTimestamp, h.NextOffset()-1
-		}
-		return nil
-	})
 }
 
 func (b *Broker) offsetForLeaderEpoch(x *call, r *kmsg.OffsetForLeaderEpochRequest) kafka.Reply {

@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -84,6 +85,7 @@ func (b *Broker) produce(x *call, r *kmsg.ProduceRequest) kafka.Reply {
 		for i := range waits {
 			x.settle(b.life, &waits[i])
 		}
+		x.cutOff(resp)
 		return nil
 	}
 	wait := min(time.Duration(max(r.TimeoutMillis, 1))*time.Millisecond, maxProduceWait)
@@ -94,6 +96,19 @@ func (b *Broker) produce(x *call, r *kmsg.ProduceRequest) kafka.Reply {
 			x.settle(ctx, &waits[i])
 		}
 		return resp
+	}
+}
+
+// cutOff ends the connection of a producer that wants no answers and of whose batches one was refused: else it would go
+// on to send them to a broker that does not lead, say, until it asks for metadata by itself. One in debt is only held back.
+func (x *call) cutOff(resp *kmsg.ProduceResponse) {
+	for i := range resp.Topics {
+		for j := range resp.Topics[i].Partitions {
+			if o := &resp.Topics[i].Partitions[j]; o.ErrorCode != none && (o.ErrorMessage == nil || *o.ErrorMessage != errInDebt.Error()) {
+				x.conn.Close()
+				return
+			}
+		}
 	}
 }
 
@@ -180,6 +195,9 @@ func (x *call) checkBatch(t *ledger.Topic, records []byte, out *kmsg.ProduceResp
 // produceFailed fills the answer of a partition that took nothing.
 func (x *call) produceFailed(t *ledger.Topic, out *kmsg.ProduceResponseTopicPartition, err error) {
 	out.ErrorCode = code(err)
+	if errors.Is(err, replica.ErrLost) {
+		out.ErrorMessage = text("the partition's replicas lost their disks; its owner sets " + setUnclean + " to go on with what is left")
+	}
 	if out.ErrorCode == kerr.NotLeaderForPartition.Code && int(out.Partition) < len(t.Partitions) && out.Partition >= 0 {
 		l := &t.Partitions[out.Partition]
 		out.CurrentLeader.LeaderID, out.CurrentLeader.LeaderEpoch = x.node(l.Leader), l.Epoch

@@ -23,6 +23,8 @@ type chain struct {
 	height  int64
 	brokers []contracts.BrokersBroker
 	topic   contracts.TopicAdminInfo
+	owner   common.Address // of the tenant
+	other   []byte         // answers what else is asked for; nil: nothing does
 }
 
 func (c *chain) Final() *types.Header { return &types.Header{Number: big.NewInt(c.height)} }
@@ -32,13 +34,16 @@ func (c *chain) Logs(context.Context, uint64, uint64) ([]*types.Log, error) { re
 func (c *chain) Call(_ context.Context, _ *types.Header, _ common.Address, data []byte) ([]byte, error) {
 	for name, out := range map[string][]any{
 		"brokers":    {c.brokers},
-		"tenantPage": {[]contracts.Tenant{{Name: "acme", Connections: 1}}, big.NewInt(1)},
+		"tenantPage": {[]contracts.Tenant{{Name: "acme", Owner: c.owner, Connections: 1}}, big.NewInt(1)},
 		"aclPage":    {[]contracts.Acl{}, big.NewInt(0)},
 		"topicPage":  {[]contracts.TopicAdminInfo{c.topic}, big.NewInt(1)},
 	} {
 		if m := contracts.TopicsABI().Methods[name]; bytes.HasPrefix(data, m.ID) {
 			return m.Outputs.Pack(out...)
 		}
+	}
+	if c.other != nil {
+		return c.other, nil
 	}
 	return nil, fmt.Errorf("no call %x", data[:4])
 }
@@ -67,6 +72,7 @@ type links struct {
 }
 
 func (l *links) Leader(replica.ID) (int32, bool)      { return 1, l.ready }
+func (l *links) CutOff(replica.ID) bool               { return false }
 func (l *links) InSync(replica.ID) []string           { return l.insync }
 func (l *links) Reach(p string) (bool, time.Duration) { return !l.down[p], l.quiet[p] }
 

@@ -57,7 +57,11 @@ const (
 	setMaxMessage     = "max.message.bytes"
 	setCleanup        = "cleanup.policy"
 	setCompression    = "compression.type"
+	setUnclean        = "unclean.leader.election.enable"
 )
+
+// unclean tells whether the owner wants a partition to go on with what is left where most of its replicas lost their disks.
+func unclean(t *ledger.Topic) bool { return t.Config[setUnclean] == "true" }
 
 // number is a setting of a topic, or what holds without it.
 func number(t *ledger.Topic, key string, without int64) int64 {

@@ -416,7 +416,7 @@ func (p *properties) forkFound(t *testing.T, id common.Hash, topic string, liar 
 			}
 			return false
 		})
-		require.Positive(t, metric(t, p.Nodes[i], "bornode_pubsub_evidence_alarms_total"))
+		require.Positive(t, metric(t, p.Nodes[i], "bornode_topics_evidence_alarms_total"))
 	}
 	reader, err := p.open(t, p.owner("spread"), func(c *bps.Config) { c.Node, c.Provers, c.Mode = p.Nodes[honest].HTTP, nil, bps.Proved }).
 		Consumer(bps.ConsumerConfig{Topics: []string{topic}})

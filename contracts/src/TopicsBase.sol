@@ -126,7 +126,7 @@ abstract contract TopicsBase {
     uint256 internal constant MAX_STANDINGS = 128; // in one commit
     uint256 internal constant MAX_OFFSETS = 256; // in one commit
     uint256 internal constant MAX_TOKEN_SECONDS = 86400;
-    uint256 internal constant TOKEN_SKEW = 300; // seconds that a token's clock may be ahead
+    uint256 internal constant TOKEN_SKEW = 60; // seconds that a token's clock may be ahead, as brokers allow
     uint8 internal constant ADMIN_SCOPE = 2;
 
     uint8 internal constant REPUTATION = 100; // of who never was reported, and the most

@@ -127,7 +127,8 @@ func (x *Consumer) failure() error {
 
 // Records waits for records and returns those there are, in order within each partition. Errors do not end the consumer:
 // a *TamperError is told once (nothing more comes of that partition; other partitions go on with the next call; only what
-// is Replayed is left out, and the partition goes on), a *NoKeyError and refusals of brokers as long as they last, the end
+// is Replayed is left out, and the partition goes on), a *DisputedError once for each broker and an *UnprovedError once until
+// something is proved (records go on to come with Follow), a *NoKeyError and refusals of brokers as long as they last, the end
 // of ctx. With Follow, records are returned before they are proved: ask Proved before acting on what cannot be undone, or
 // use the mode Proved.
 func (x *Consumer) Records(ctx context.Context) ([]*Record, error) {

@@ -15,7 +15,9 @@
 // epoch, and works forward only.
 //
 // Who is believed. Brokers are not, but that they hold nothing back: what the newest records are, only they know until the
-// next checkpoint. The node is believed about which topics exist, who owns them and who their readers are, but not about
+// next checkpoint; where a log or a group's offset begins is their word. A checkpoint may be a broker's lie: it must continue
+// those that were seen before, and none of the nodes in Config may dispute it (*DisputedError); Config.Witnesses makes the
+// client wait until several have found it in their own logs. What nobody proves for long is an *UnprovedError. The node is believed about which topics exist, who owns them and who their readers are, but not about
 // what they hold. Keys of a topic are taken only from its owner; name owners in Config.Owners where the node could lie
 // about that, since a producer would encrypt for whoever made the key. That a topic is encrypted is believed, and from then
 // on kept for the life of the producer or consumer; a node that calls it plain from the start is seen only for topics in

@@ -40,6 +40,9 @@ type ledger struct {
 	proofs   int
 	topic    common.Hash
 	tampered func(*proof.Bundle)
+	forge    func(*proof.Leaf) // what the notary makes of a batch
+	root     proof.Hash        // of the newest checkpoint
+	refuse   func(offset int64) bool
 	follower *proof.Follower
 	after    uint64 // of the newest proof
 }
@@ -101,6 +104,9 @@ func (l *ledger) checkpoint(topic string) {
 	for _, raw := range l.w.kafka.Batches(topic, 0)[len(l.leaves):] {
 		h, _, _ := batch.ParseHeader(raw)
 		leaf := proof.LeafOf(&h, batch.Covered(raw))
+		if l.forge != nil {
+			l.forge(&leaf)
+		}
 		hashes, err := tlog.StoredHashesForRecordHash(int64(len(l.leaves)), leaf.Hash(l.topic, 0), l)
 		require.NoError(l.w.t, err)
 		l.hashes, l.leaves = append(l.hashes, hashes...), append(l.leaves, leaf)
@@ -112,6 +118,7 @@ func (l *ledger) checkpoint(topic string) {
 	l.seq++
 	topicRoot, _, err := proof.TopicRoot([]proof.Head{l.head})
 	require.NoError(l.w.t, err)
+	l.root = topicRoot
 	data := append(topicRoot[:], common.LeftPadBytes(binary.BigEndian.AppendUint64(nil, uint64(n)), 32)...)
 	log := &types.Log{Address: contracts.TopicsAddress, Data: append(data, make([]byte, 32)...), Topics: []common.Hash{
 		crypto.Keccak256Hash([]byte("Checkpointed(bytes32,uint64,bytes32,uint64,address)")), l.topic, common.BigToHash(new(big.Int).SetUint64(l.seq))}}
@@ -130,7 +137,7 @@ func (l *ledger) prove(_ common.Hash, partition int32, offset, to int64, after u
 	defer l.mu.Unlock()
 	l.proofs++
 	l.after = after
-	if l.event == nil || offset >= l.head.Next {
+	if l.event == nil || offset >= l.head.Next || l.refuse != nil && l.refuse(offset) {
 		return nil, errors.New("not proved yet")
 	}
 	first := 0

@@ -60,6 +60,9 @@ type world struct {
 	receipts map[common.Hash]*types.Receipt
 	proof    func(topic common.Hash, partition int32, from, to int64, after uint64) ([]byte, error)
 	commits  uint64 // of the broker
+	witness  map[int]witnessAnswer
+	asked    int          // for witness
+	without  map[int]bool // nodes that give no proofs
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
@@ -70,7 +73,8 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, broker: newKey(t), owner: newKey(t), height: 1, nonces: map[common.Address]uint64{}, receipts: map[common.Hash]*types.Receipt{}}
+	w := &world{t: t, broker: newKey(t), owner: newKey(t), height: 1, nonces: map[common.Address]uint64{}, receipts: map[common.Hash]*types.Receipt{},
+		witness: map[int]witnessAnswer{}, without: map[int]bool{}}
 	var cancel context.CancelFunc
 	w.ctx, cancel = context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
@@ -92,11 +96,20 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(w.kafka.Close)
 	srv := gethrpc.NewServer()
 	require.NoError(t, srv.RegisterName("eth", &ethAPI{w}))
-	require.NoError(t, srv.RegisterName("bps", &bpsAPI{w}))
+	require.NoError(t, srv.RegisterName("bps", &bpsAPI{w, 0}))
 	h := httptest.NewServer(srv)
 	t.Cleanup(func() { h.Close(); srv.Stop() })
 	w.url = h.URL
 	return w
+}
+
+// prover is one more node, which has proofs and a word about checkpoints alone.
+func (w *world) prover(number int) string {
+	srv := gethrpc.NewServer()
+	require.NoError(w.t, srv.RegisterName("bps", &bpsAPI{w, number}))
+	h := httptest.NewServer(srv)
+	w.t.Cleanup(func() { h.Close(); srv.Stop() })
+	return h.URL
 }
 
 func (w *world) makeGenesis() {
@@ -270,7 +283,36 @@ func (a *ethAPI) GetTransactionReceipt(h common.Hash) *types.Receipt {
 	return a.w.receipts[h]
 }
 
-type bpsAPI struct{ w *world }
+type bpsAPI struct {
+	w    *world
+	node int
+}
+
+func (a *bpsAPI) Witness(common.Hash) (witnessAnswer, error) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.asked++
+	x, ok := a.w.witness[a.node]
+	if !ok {
+		return x, errors.New("no broker")
+	}
+	return x, nil
+}
+
+type witnessAnswer struct {
+	Replica  bool             `json:"replica"`
+	Seq      hexutil.Uint64   `json:"seq"`
+	Root     common.Hash      `json:"root"`
+	Pending  []hexutil.Uint64 `json:"pending"`
+	Disputes []hexutil.Bytes  `json:"disputes"`
+}
+
+// says has a node of a number answer so about checkpoints.
+func (w *world) says(node int, x witnessAnswer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.witness[node] = x
+}
 
 func (a *bpsAPI) Proof(topic common.Hash, partition, offset, records hexutil.Uint64, batches bool, after *struct {
 	Number   hexutil.Uint64
@@ -278,9 +320,9 @@ func (a *bpsAPI) Proof(topic common.Hash, partition, offset, records hexutil.Uin
 	Followed bool
 }) (map[string]any, error) {
 	a.w.mu.Lock()
-	f := a.w.proof
+	f, none := a.w.proof, a.w.without[a.node]
 	a.w.mu.Unlock()
-	if f == nil || batches {
+	if f == nil || batches || none {
 		return nil, errors.New("not proved yet")
 	}
 	var from uint64

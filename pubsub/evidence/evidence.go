@@ -146,9 +146,14 @@ func (e *Evidence) Alarms() []Alarm {
 }
 
 func (e *Evidence) alarm(a Alarm) {
-	a.Time = e.deps.Now()
 	e.log.Error("the evidence of a topic does not agree: "+a.Text+"; compare the brokers' logs before you trust this topic",
 		zap.Binary("topic", a.Topic[:8]), zap.Int32("partition", a.Partition), zap.Int64("offset", a.Offset), zap.Uint64("checkpoint", a.Seq))
+	e.keep(a)
+}
+
+// keep counts an alarm and shows it to who asks.
+func (e *Evidence) keep(a Alarm) {
+	a.Time = e.deps.Now()
 	e.m.alarms.Inc()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -203,6 +208,7 @@ func (e *Evidence) encode(r *proof.Receipt, err error) []byte {
 // grow with the batches in it.
 func (e *Evidence) work(ctx context.Context) {
 	synced := e.deps.Now()
+	told := make(map[ID]time.Time) // trees that do not grow, and when that was logged
 	retry := time.NewTimer(time.Hour)
 	defer retry.Stop()
 	gather := time.NewTimer(gatherLeaves)
@@ -227,14 +233,14 @@ func (e *Evidence) work(ctx context.Context) {
 			synced = e.deps.Now()
 		}
 		var failed bool
-		if behind, failed = e.grow(ctx, durable); failed {
+		if behind, failed = e.grow(ctx, durable, told); failed {
 			retry.Reset(retryLeast)
 		}
 	}
 }
 
 // grow adds what is committed of the partitions that told of it. behind: there is more; failed: some are to be tried again.
-func (e *Evidence) grow(ctx context.Context, durable bool) (behind, failed bool) {
+func (e *Evidence) grow(ctx context.Context, durable bool, told map[ID]time.Time) (behind, failed bool) {
 	for _, id := range e.trees.takeDirty() {
 		if ctx.Err() != nil {
 			return behind, failed
@@ -248,12 +254,17 @@ func (e *Evidence) grow(ctx context.Context, durable bool) (behind, failed bool)
 		switch {
 		case err != nil:
 			failed = true
-			e.log.Warn("the tree of a partition cannot grow; it is tried again", zap.Binary("topic", id.Topic[:8]), zap.Int32("partition", id.Partition), zap.Error(err))
+			if now := e.deps.Now(); now.Sub(told[id]) >= tellAgain {
+				told[id] = now
+				e.log.Warn("the tree of a partition cannot grow; it is tried again", zap.Binary("topic", id.Topic[:8]), zap.Int32("partition", id.Partition), zap.Error(err))
+			}
 			e.trees.again(id)
+			continue
 		case more:
 			behind = true
 			e.trees.committed(id)
 		}
+		delete(told, id)
 	}
 	return behind, failed
 }

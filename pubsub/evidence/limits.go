@@ -59,6 +59,7 @@ const (
 
 	maxReceiptQueue = 4096
 	receiptWait     = time.Second
+	tellAgain       = time.Minute // a tree that does not grow is logged again
 	retryLeast      = 500 * time.Millisecond
 	retryMost       = 30 * time.Second
 	syncEvery       = time.Second

@@ -16,7 +16,7 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
-		return f.NewCounter(prometheus.CounterOpts{Name: "bornode_pubsub_evidence_" + name, Help: help})
+		return f.NewCounter(prometheus.CounterOpts{Name: "bornode_topics_evidence_" + name, Help: help})
 	}
 	return &metrics{
 		leaves:         counter("leaves_total", "Batches added to the trees of partitions."),
@@ -32,7 +32,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		receipts:       counter("receipts_total", "Receipts given."),
 		signatures:     counter("receipt_signatures_total", "Signatures made for receipts."),
 		receiptsMissed: counter("receipts_missed_total", "Answers that went out without a receipt."),
-		queued:         f.NewGauge(prometheus.GaugeOpts{Name: "bornode_pubsub_evidence_queued_operations", Help: "Entries that wait for a commit."}),
-		off:            f.NewGauge(prometheus.GaugeOpts{Name: "bornode_pubsub_evidence_off", Help: "1: evidence is off for measuring; nothing can be proved."}),
+		queued:         f.NewGauge(prometheus.GaugeOpts{Name: "bornode_topics_evidence_queued_operations", Help: "Entries that wait for a commit."}),
+		off:            f.NewGauge(prometheus.GaugeOpts{Name: "bornode_topics_evidence_off", Help: "1: evidence is off for measuring; nothing can be proved."}),
 	}
 }

@@ -318,7 +318,7 @@ func (e *Evidence) fill(ctx context.Context, id ID, gap *gapError) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w, and no other broker gave the leaves between: %w", gap, errOr(err, ErrUnknown))
+	return fmt.Errorf("%w, and no other broker gave the leaves between; nothing of the partition is proved until one does, or the evidence folder is put back from a copy: %w", gap, errOr(err, ErrUnknown))
 }
 
 func errOr(err, other error) error {

@@ -19,6 +19,7 @@ import (
 
 // commit is one call of the contract's commit, as it is kept until it is final.
 type commit struct {
+	Account     common.Address // whose commit it is
 	Number      uint64
 	Until       uint64 // the queue's entries below are in it
 	Checkpoints [][32]byte
@@ -42,15 +43,18 @@ type outbox struct {
 	order       [][32]byte                        // of checkpoints, oldest first
 	offsets     map[Offset]int64
 	sent        *commit // under way
-	done        uint64  // number of the newest commit that was final
+	done        uint64  // number of this account's newest commit that was final
+	strange     uint64  // the most that the chain counted beyond those made here; an alarm told of it
 }
 
 func newOutbox(e *Evidence) (*outbox, error) {
 	o := &outbox{e: e, kick: make(chan struct{}, 1), checkpoints: map[[32]byte]contracts.Checkpoint{}, offsets: map[Offset]int64{}}
 	v, err := e.db.Get([]byte{keyDone}, nil)
 	switch {
-	case err == nil && len(v) == 8:
-		o.done = binary.BigEndian.Uint64(v)
+	case err == nil && len(v) == 8+common.AddressLength:
+		if common.Address(v[8:]) == e.deps.Account { // the numbers of another account do not go on here
+			o.done = binary.BigEndian.Uint64(v)
+		}
 	case err != nil && !errors.Is(err, leveldb.ErrNotFound):
 		return nil, err
 	}
@@ -156,6 +160,10 @@ func (o *outbox) once(ctx context.Context, plain bool) error {
 	o.mu.Lock()
 	c, done := o.sent, o.done
 	o.mu.Unlock()
+	if c != nil && c.Account != o.e.deps.Account {
+		return o.former(ctx, c)
+	}
+	o.strangers(last, c)
 	if last < done { // what is made under a number that is used would be taken for the one that used it
 		return fmt.Errorf("the final state here counts %d commits of this broker, %d were final: the chain is catching up", last, done)
 	}
@@ -176,6 +184,49 @@ func (o *outbox) once(ctx context.Context, plain bool) error {
 		return fmt.Errorf("commit %d with %d bytes: %w", c.Number, len(c.Data), err)
 	}
 	return o.confirm(ctx, c)
+}
+
+// former settles the commit that was under way when the broker got another account: it was counted, or what is in it goes
+// out anew.
+func (o *outbox) former(ctx context.Context, c *commit) error {
+	last, err := o.e.deps.Ledger.Commits(ctx, c.Account)
+	if err != nil {
+		return fmt.Errorf("ask for the number of commits of %s: %w", c.Account, err)
+	}
+	if last >= c.Number {
+		return o.counted(c)
+	}
+	o.e.log.Warn("a commit that was under way is made anew for another account", zap.Stringer("former", c.Account), zap.Uint64("number", c.Number))
+	return o.forget()
+}
+
+// strangers raises an alarm when the chain counts commits that were not made here.
+func (o *outbox) strangers(last uint64, c *commit) {
+	o.mu.Lock()
+	most := max(o.done, o.strange)
+	if c != nil {
+		most = max(most, c.Number)
+	}
+	if most == 0 || last <= most { // without any there is nothing to compare with: the folder may be new
+		o.mu.Unlock()
+		return
+	}
+	o.strange = last
+	o.mu.Unlock()
+	const text = "commits by this broker's account were not made here: somebody else has its key, or its folder is an old copy"
+	o.e.log.Error(text+"; give the broker another account, by key_file and Members", zap.Uint64("counted", last), zap.Uint64("known", most))
+	o.e.keep(Alarm{Partition: -1, Offset: -1, Text: text})
+}
+
+// forget drops the commit under way, not what was in it.
+func (o *outbox) forget() error {
+	if err := o.e.db.Delete([]byte{keyCommit}, &opt.WriteOptions{Sync: true}); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sent = nil
+	return nil
 }
 
 // confirm waits until the final state here counts the commit: it is final, but the view may be a moment behind.
@@ -214,13 +265,7 @@ func (o *outbox) again(c *commit) (*commit, error) {
 	if n := int(c.Until - first); n > 0 {
 		return o.make(c.Number, n, true)
 	}
-	if err := o.e.db.Delete([]byte{keyCommit}, &opt.WriteOptions{Sync: true}); err != nil {
-		return nil, err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.sent = nil
-	return nil, nil //nolint:nilnil // nothing is left to send
+	return nil, o.forget() // nothing is left to send
 }
 
 // make packs a commit of at most this many operations and makes it durable; nil: there is nothing to commit.
@@ -237,7 +282,7 @@ func (o *outbox) make(number uint64, most int, plain bool) (*commit, error) {
 	if plain && n < len(entries) {
 		return nil, fmt.Errorf("only %d of %d operations fit", n, len(entries))
 	}
-	c := &commit{Number: number, Until: first + uint64(n)}
+	c := &commit{Account: o.e.deps.Account, Number: number, Until: first + uint64(n)}
 	o.mu.Lock()
 	if !plain {
 		for _, t := range o.order {
@@ -277,7 +322,7 @@ func (o *outbox) make(number uint64, most int, plain bool) (*commit, error) {
 func (o *outbox) counted(c *commit) error {
 	var w leveldb.Batch
 	w.Delete([]byte{keyCommit})
-	w.Put([]byte{keyDone}, binary.BigEndian.AppendUint64(nil, c.Number))
+	w.Put([]byte{keyDone}, append(binary.BigEndian.AppendUint64(nil, c.Number), c.Account[:]...))
 	o.e.ops.drop(&w, c.Until)
 	if err := o.e.db.Write(&w, &opt.WriteOptions{Sync: true}); err != nil {
 		return fmt.Errorf("forget commit %d: %w", c.Number, err)
@@ -286,7 +331,10 @@ func (o *outbox) counted(c *commit) error {
 	o.e.m.commits.Inc()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.sent, o.done = nil, c.Number
+	o.sent = nil
+	if c.Account == o.e.deps.Account {
+		o.done = c.Number
+	}
 	for _, t := range c.Checkpoints {
 		delete(o.checkpoints, t)
 	}

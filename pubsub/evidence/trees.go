@@ -24,7 +24,7 @@ const (
 	keyEntry   = 'o' // number -> topic, operation
 	keyCommit  = 'c' // -> the commit under way
 	keyChain   = 'g' // -> hash of the chain's first block
-	keyDone    = 'd' // -> number of the newest commit that was final
+	keyDone    = 'd' // -> number of the newest commit that was final, account
 	keyAgreed  = 'a' // topic -> seq and root of the newest checkpoint that was compared
 	keyPending = 'w' // topic, seq -> checkpoint that waits to be compared
 	keySigned  = 's' // topic, partition, count of leaves, start of the signer -> signed head of another leader

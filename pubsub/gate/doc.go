@@ -16,7 +16,8 @@
 // Fetch: batches must be whole, hold the wanted offset, follow each other, and open with the key. A good beginning of an
 // answer is passed on; the first bad batch is told as an error (CORRUPT_MESSAGE, a TamperError to Config.Failed and the
 // log). With Follow, every delivered batch is kept as a hash until a checkpoint on the chain proves it; a difference is a
-// TamperError, and nothing more of that partition is delivered. With Proved, only what is proved is delivered.
+// TamperError, and nothing more of that partition is delivered. With Proved, only what is proved is delivered. A checkpoint
+// that a broker disputes proves nothing (DisputedError), and what nobody proves for long is told (UnprovedError).
 // A sealed batch names its session and counter, which rise in a partition: a copy at another offset loses its records
 // on the way to the client, who goes on behind it; one that is older than what stands before it, and was not read here, is
 // told as a TamperError too. What was never read here, and copies of batches in clear, are seen by proofs alone.

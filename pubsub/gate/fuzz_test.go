@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/seal"
@@ -16,7 +15,9 @@ import (
 func FuzzAnswers(f *testing.F) {
 	led := &fakeLedger{topics: map[string]Topic{}, keys: map[string]seal.Key{}}
 	plain, secret := led.create("acme.plain", false), led.create("acme.secret", true)
-	e := &Engine{cfg: Config{Topics: led, Keys: led, Log: zap.NewNop()}, ring: seal.NewRing([32]byte{}), said: map[string]bool{}, ctx: f.Context()}
+	e, err := New(Config{Topics: led, Keys: led, Mode: Off})
+	require.NoError(f, err)
+	f.Cleanup(e.Close)
 	raw := batch.Encode(batch.Header{LastOffsetDelta: 1, Count: 2}, []byte("records"))
 	resp := kmsg.NewPtrFetchResponse()
 	t := kmsg.NewFetchResponseTopic()

@@ -41,9 +41,10 @@ type Deps struct {
 	// Sees tells whether a group or topic is listed for a client that did not name it; nil: what Check says of describing
 	// it. It is no refusal if it is not.
 	Sees func(c Client, resource uint8, name string) bool
-	// Exists tells whether there is a topic of that name; nil: there is. A topic may be deleted while nobody leads a
-	// partition, so it is asked for every topic that the log has offsets of.
-	Exists   func(topic string) bool
+	// Born tells at which height the topic of that name was made, 0: unknown, and whether there is one; nil: there is. A
+	// topic may be deleted while nobody leads a partition, and another one get its name, so it is asked for every topic
+	// that the log has offsets of.
+	Born     func(topic string) (height int64, ok bool)
 	Logger   *zap.Logger
 	Registry prometheus.Registerer // nil: no metrics
 }
@@ -141,7 +142,7 @@ func (c *Coordinator) TopicGone(ctx context.Context, topic string) {
 		case <-s.done:
 		case <-ctx.Done():
 		}
-		s.put(ctx, call{ev: TopicGone{topic}})
+		s.put(ctx, call{ev: TopicGone{Topic: topic}})
 	}
 }
 
@@ -222,8 +223,13 @@ func (s *shard) run() {
 		return
 	}
 	for _, topic := range s.m.Topics() {
-		if s.c.deps.Exists != nil && !s.c.deps.Exists(topic) {
-			s.step(TopicGone{topic})
+		if s.c.deps.Born == nil {
+			break
+		}
+		if born, ok := s.c.deps.Born(topic); !ok {
+			s.step(TopicGone{Topic: topic})
+		} else if born > 0 {
+			s.step(TopicGone{Topic: topic, Before: born})
 		}
 	}
 	s.write()
@@ -260,6 +266,9 @@ func (s *shard) load() bool {
 	began := time.Now()
 	for {
 		m := NewMachine(s.c.cfg, func() string { return rand.Text() })
+		if f := s.c.deps.Born; f != nil {
+			m.born = func(topic string) int64 { born, _ := f(topic); return born }
+		}
 		records, unknown := 0, 0
 		err := s.c.deps.Log.Replay(s.ctx, s.partition, func(raw []byte) error {
 			return eachRecord(raw, func(offset int64, r Record) error {

@@ -322,7 +322,7 @@ func TestOffsetsOfTopicsThatWentMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &memLog{delay: time.Millisecond}
 		gone := map[string]bool{}
-		deps := Deps{Log: log, Logger: zap.NewNop(), Exists: func(topic string) bool { return !gone[topic] }}
+		deps := Deps{Log: log, Logger: zap.NewNop(), Born: func(topic string) (int64, bool) { return 5, !gone[topic] }}
 		for round, want := range []int{2, 1, 1} { // the third broker finds them gone in the log
 			c := New(DefaultConfig(), deps)
 			c.Lead(Partition(testGroup), int32(round)) //nolint:gosec // few
@@ -342,6 +342,40 @@ func TestOffsetsOfTopicsThatWentMeanwhile(t *testing.T) {
 			require.Len(t, g.serve(t.Context(), "x", req).(*kmsg.OffsetFetchResponse).Topics, want)
 			c.Close()
 			gone["acme.a"] = round == 0
+		}
+	})
+}
+
+// A topic is deleted and made anew while nobody leads the group: what readers of the old one committed does not count for
+// the new one. Offsets that do not say of which topic they are stay.
+func TestOffsetsOfAnOlderTopicAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &memLog{delay: time.Millisecond}
+		born := int64(5)
+		deps := Deps{Log: log, Logger: zap.NewNop(), Born: func(string) (int64, bool) { return born, true }}
+		old := committed{offset: 7, epoch: -1, time: 1}
+		value := encodeOffset(old, -1)
+		value = append([]byte{1}, value[1:len(value)-8]...) // as it was written before topics had a height
+		_, err := log.Append(t.Context(), Partition(testGroup), encodeBatch([]Record{{offsetKey(place{testGroup, "acme.a", 3}), value}}, time.Unix(1, 0)))
+		require.NoError(t, err)
+		for round, want := range []map[int32]int64{{0: 5, 3: 7}, {0: 5, 3: 7}, {3: 7}, {3: 7}} {
+			if round == 2 {
+				born = 6
+			}
+			c := New(DefaultConfig(), deps)
+			c.Lead(Partition(testGroup), int32(round)) //nolint:gosec // few
+			synctest.Wait()
+			pause(t.Context(), time.Second)
+			g := &rig{c: c}
+			if round == 0 {
+				req := kmsg.NewPtrOffsetCommitRequest()
+				req.Version, req.Group = 8, testGroup
+				req.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "acme.a", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: 5}}}}
+				require.Zero(t, g.serve(t.Context(), "x", req).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
+			}
+			pause(t.Context(), time.Second)
+			require.Equal(t, want, fetchAll(t, g), "round %d", round)
+			c.Close()
 		}
 	})
 }
@@ -458,5 +492,36 @@ func TestListingRefusesNothing(t *testing.T) {
 		hidden["acme.g"] = true
 		require.Equal(t, kerr.TopicAuthorizationFailed.Code, g.serve(context.Background(), "x", commit).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
 		require.Equal(t, []string{"acme.g"}, refused, "one request is refused once")
+	})
+}
+
+// What only reads is made when its answer is written, and once for each name: else a client that repeats a name, or takes no
+// answers, would fill the broker's memory with a few bytes.
+func TestReadingIsAnsweredLateAndOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(DefaultConfig(), Deps{Log: &memLog{}, Logger: zap.NewNop()})
+		defer c.Close()
+		c.Lead(Partition("acme.g"), 1)
+		synctest.Wait()
+		ctx, who := context.Background(), Client{Principal: "User:0xx"}
+		fetch := kmsg.NewPtrOffsetFetchRequest()
+		fetch.Version = 8
+		describe := kmsg.NewPtrDescribeGroupsRequest()
+		for range 1000 {
+			fetch.Groups = append(fetch.Groups, kmsg.OffsetFetchRequestGroup{Group: "acme.g"})
+			describe.Groups = append(describe.Groups, "acme.g")
+		}
+		fetched, described, listed := c.Serve(ctx, who, fetch), c.Serve(ctx, who, describe), c.Serve(ctx, who, kmsg.NewPtrListGroupsRequest())
+		synctest.Wait()
+		commit := kmsg.NewPtrOffsetCommitRequest()
+		commit.Version, commit.Group = 8, "acme.g"
+		commit.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "acme.a", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: 5}}}}
+		c.Serve(ctx, who, commit)(ctx)
+		groups := fetched(ctx).(*kmsg.OffsetFetchResponse).Groups
+		require.Len(t, groups, 1)
+		require.Len(t, groups[0].Topics, 1)
+		require.Equal(t, int64(5), groups[0].Topics[0].Partitions[0].Offset)
+		require.Len(t, described(ctx).(*kmsg.DescribeGroupsResponse).Groups, 1)
+		require.Len(t, listed(ctx).(*kmsg.ListGroupsResponse).Groups, 1)
 	})
 }

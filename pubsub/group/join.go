@@ -1,6 +1,8 @@
 package group
 
 import (
+	"bytes"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -62,6 +64,16 @@ func protocolBytes(ps []kmsg.JoinGroupRequestProtocol) (n int) {
 		n += len(p.Name) + len(p.Metadata)
 	}
 	return n
+}
+
+// ownProtocols are copies: those of a request are pieces of its frame, which may be far larger and would stay as long as the
+// member does, counted by nobody.
+func ownProtocols(ps []kmsg.JoinGroupRequestProtocol) []kmsg.JoinGroupRequestProtocol {
+	own := slices.Clone(ps)
+	for i := range own {
+		own[i].Metadata = bytes.Clone(own[i].Metadata)
+	}
+	return own
 }
 
 // rebalanceTimeout is how long the member may take to join again. Version 0 knew the session alone.
@@ -197,7 +209,7 @@ func (g *group) rejoin(ev Request, req *kmsg.JoinGroupRequest, mem *member) {
 func (g *group) update(req *kmsg.JoinGroupRequest, mem *member) {
 	mem.session = time.Duration(req.SessionTimeoutMillis) * time.Millisecond
 	mem.rebalance = rebalanceTimeout(req, g.m.cfg.MaxSession)
-	mem.protocols, mem.bytes = req.Protocols, protocolBytes(req.Protocols)
+	mem.protocols, mem.bytes = ownProtocols(req.Protocols), protocolBytes(req.Protocols)
 	if len(g.members) == 1 {
 		g.kind = req.ProtocolType
 	}

@@ -38,8 +38,12 @@ type Appended struct {
 	Err  *kerr.Error
 }
 
-// TopicGone tells that a topic was deleted: its offsets mean nothing to another one of its name.
-type TopicGone struct{ Topic string }
+// TopicGone tells that a topic was deleted: its offsets mean nothing to another one of its name. Before is the height at
+// which that other one was made, 0 if there is none.
+type TopicGone struct {
+	Topic  string
+	Before int64
+}
 
 func (Request) event()   {}
 func (Appended) event()  {}
@@ -71,6 +75,7 @@ func (Trim) effect()   {}
 type Machine struct {
 	cfg   Config
 	newID func() string // unique part of member ids
+	born  func(topic string) int64
 
 	now     time.Time
 	groups  map[string]*group
@@ -103,7 +108,7 @@ type appending struct {
 func NewMachine(cfg Config, newID func() string) *Machine {
 	return &Machine{
 		copying: copying{after: snapshotRecords},
-		cfg:     cfg, newID: newID, groups: map[string]*group{}, tenants: map[string]*tenant{}, appends: map[uint64]*appending{},
+		cfg:     cfg, newID: newID, born: func(string) int64 { return 0 }, groups: map[string]*group{}, tenants: map[string]*tenant{}, appends: map[uint64]*appending{},
 		changed: map[place]struct{}{}, graves: map[place]int64{},
 	}
 }
@@ -125,7 +130,7 @@ func (m *Machine) Step(now time.Time, ev Event) []Effect {
 			a.then(ev.Base, ev.Err)
 		}
 	case TopicGone:
-		m.topicGone(ev.Topic)
+		m.topicGone(ev.Topic, ev.Before)
 	}
 	m.expire()
 	m.maybeCopy()

@@ -154,6 +154,30 @@ func TestProtocolOfAll(t *testing.T) {
 	require.Empty(t, (*second).Members, "the leader alone learns of the members")
 }
 
+// What a member said is kept without the request that it came in, which may be far larger.
+func TestMembersKeepNothingOfTheirRequests(t *testing.T) {
+	b := newBench(t, nil)
+	frame := []byte("subscription, assignment")
+	id, _ := b.enter("range")
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Version, join.Group, join.MemberID, join.ProtocolType, join.SessionTimeoutMillis = 9, testGroup, id, "consumer", 10_000
+	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: frame[:12]}}
+	joined := *ask[*kmsg.JoinGroupResponse](b, join)
+	require.Zero(t, joined.ErrorCode)
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Version, sync.Group, sync.MemberID, sync.Generation = 4, testGroup, id, joined.Generation
+	sync.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: id, MemberAssignment: frame[14:]}}
+	synced := ask[*kmsg.SyncGroupResponse](b, sync)
+	b.flush()
+	require.Equal(t, "assignment", string((*synced).MemberAssignment))
+	clear(frame)
+	describe := kmsg.NewPtrDescribeGroupsRequest()
+	describe.Groups = []string{testGroup}
+	member := (*ask[*kmsg.DescribeGroupsResponse](b, describe)).Groups[0].Members[0]
+	require.Equal(t, "subscription", string(member.ProtocolMetadata))
+	require.Equal(t, "assignment", string(member.MemberAssignment))
+}
+
 func TestTimesOfAMember(t *testing.T) {
 	b := newBench(t, nil)
 	a, gen := b.stable()
@@ -340,7 +364,7 @@ func TestOffsetsOfDeletedTopicsGo(t *testing.T) {
 	b.commit("", -1, "acme.b", 0, 6, "")
 	b.flush()
 	require.Len(t, b.m.Changes(10), 2)
-	b.step(TopicGone{"acme.a"})
+	b.step(TopicGone{Topic: "acme.a"})
 	b.flush()
 	require.Equal(t, int64(-1), b.offset("acme.a", 0))
 	require.Equal(t, int64(6), b.offset("acme.b", 0))
@@ -363,7 +387,7 @@ func TestOffsetsOfDeletedTopicsStayGone(t *testing.T) {
 		b.commit("", -1, "acme.a", p, 5, "")
 	}
 	b.flush()
-	b.step(TopicGone{"acme.a"})
+	b.step(TopicGone{Topic: "acme.a"})
 	fail()
 	for p := range int32(2) {
 		require.Equal(t, int64(-1), b.offset("acme.a", p))
@@ -398,7 +422,7 @@ func TestLogStaysShort(t *testing.T) {
 
 func FuzzRecords(f *testing.F) {
 	p := place{"acme.g", "acme.t", 3}
-	f.Add(offsetKey(p), encodeOffset(committed{5, 1, "note", 99, 7}, -1), int64(9))
+	f.Add(offsetKey(p), encodeOffset(committed{5, 1, "note", 99, 7, 3}, -1), int64(9))
 	f.Add(groupKey("acme.g"), encodeGroup(stored{generation: 3, kind: "consumer", protocol: "range", leader: "a", members: []storedMember{
 		{id: "a", session: time.Second, rebalance: time.Second, protocols: []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: []byte{1}}}, assignment: []byte{2}},
 	}}, 4), int64(9))

@@ -98,7 +98,7 @@ func (g *group) commit(token uint64, req *kmsg.OffsetCommitRequest) {
 					room--
 				}
 				at := place{g.name, t.Topic, p.Partition}
-				c := committed{p.Offset, leaderEpoch(req.Version, p.LeaderEpoch), metadata, g.m.now.UnixMilli(), -1}
+				c := committed{p.Offset, leaderEpoch(req.Version, p.LeaderEpoch), metadata, g.m.now.UnixMilli(), -1, g.m.born(t.Topic)}
 				places, values = append(places, at), append(values, c)
 				records = append(records, Record{offsetKey(at), encodeOffset(c, -1)})
 			}
@@ -359,13 +359,15 @@ func (g *group) nextExpiry() (t time.Time) {
 	return t
 }
 
-// topicGone takes away all offsets of a topic.
-func (m *Machine) topicGone(topic string) {
+// topicGone takes away all offsets of a topic, or those of topics of that name that were made before a height.
+func (m *Machine) topicGone(topic string, before int64) {
 	for _, name := range m.sorted() {
 		g := m.groups[name]
 		var gone []place
 		for _, p := range sortedKeys(g.offsets[topic]) {
-			gone = append(gone, place{name, topic, p})
+			if born := g.offsets[topic][p].born; before == 0 || born > 0 && born < before {
+				gone = append(gone, place{name, topic, p})
+			}
 		}
 		if len(gone) > 0 {
 			g.bury(gone)

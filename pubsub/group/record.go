@@ -19,6 +19,7 @@ var ErrRecord = errors.New("no record of consumer groups")
 
 const (
 	recordVersion = 1
+	offsetVersion = 2 // of an offset; 1 does not say of which topic of the name it is
 	kindOffset    = 1
 	kindGroup     = 2
 )
@@ -43,6 +44,7 @@ type committed struct {
 	metadata string
 	time     int64 // ms
 	at       int64 // offset of its record in the log
+	born     int64 // height at which the topic was made, since another one may get its name; 0: unknown
 }
 
 // stored is a group as the log has it.
@@ -74,12 +76,13 @@ func groupKey(name string) []byte {
 
 // encodeOffset encodes c; at is -1 in a record that is no copy.
 func encodeOffset(c committed, at int64) []byte {
-	b := []byte{recordVersion}
+	b := []byte{offsetVersion}
 	b = kbin.AppendInt64(b, at)
 	b = kbin.AppendInt64(b, c.offset)
 	b = kbin.AppendInt32(b, c.epoch)
 	b = kbin.AppendString(b, c.metadata)
-	return kbin.AppendInt64(b, c.time)
+	b = kbin.AppendInt64(b, c.time)
+	return kbin.AppendInt64(b, c.born)
 }
 
 func encodeGroup(s stored, at int64) []byte {
@@ -137,7 +140,10 @@ func decodeOffset(value []byte, own int64) (committed, error) {
 	r := kbin.Reader{Src: value}
 	version := r.Int8()
 	c := committed{at: r.Int64(), offset: r.Int64(), epoch: r.Int32(), metadata: r.String(), time: r.Int64()}
-	if r.Complete() != nil || len(r.Src) > 0 || version != recordVersion || c.offset < 0 || c.at < -1 || c.at >= own && own >= 0 {
+	if version == offsetVersion {
+		c.born = r.Int64()
+	}
+	if r.Complete() != nil || len(r.Src) > 0 || version < 1 || version > offsetVersion || c.born < 0 || c.offset < 0 || c.at < -1 || c.at >= own && own >= 0 {
 		return c, fmt.Errorf("%w: an offset of version %d in %d bytes", ErrRecord, version, len(value))
 	}
 	if c.at < 0 {

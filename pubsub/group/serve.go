@@ -27,15 +27,15 @@ func (c *Coordinator) Serve(ctx context.Context, client Client, req kmsg.Request
 	case *kmsg.OffsetCommitRequest:
 		return c.commit(ctx, client, req)
 	case *kmsg.OffsetFetchRequest:
-		return c.fetch(ctx, client, req)
+		return c.fetch(client, req)
 	case *kmsg.OffsetDeleteRequest:
 		return c.deleteOffsets(ctx, client, req)
 	case *kmsg.DescribeGroupsRequest:
-		return c.describe(ctx, client, req)
+		return c.describe(client, req)
 	case *kmsg.DeleteGroupsRequest:
 		return c.deleteGroups(ctx, client, req)
 	case *kmsg.ListGroupsRequest:
-		return c.list(ctx, client, req)
+		return c.list(client, req)
 	}
 	return done(Refuse(req, kerr.UnsupportedVersion))
 }
@@ -63,6 +63,15 @@ func (c *Coordinator) one(ctx context.Context, client Client, operation uint8, g
 		return done(Refuse(req, err))
 	}
 	return c.send(ctx, client, group, req)
+}
+
+// later is one for what only reads: it asks the shard when its answer is about to be written, so that answers that nobody
+// takes are not made.
+func (c *Coordinator) later(client Client, operation uint8, group string, req kmsg.Request) Reply {
+	if err := c.check(client, operation, acl.Group, group); err != nil {
+		return done(Refuse(req, err))
+	}
+	return func(ctx context.Context) kmsg.Response { return c.send(ctx, client, group, req)(ctx) }
 }
 
 func (c *Coordinator) send(ctx context.Context, client Client, group string, req kmsg.Request) Reply {
@@ -128,8 +137,8 @@ func (c *Coordinator) commit(ctx context.Context, client Client, req *kmsg.Offse
 
 // fetch asks the shard of every group; topics that the client may not describe have an error, or are left out where
 // all topics were asked for.
-func (c *Coordinator) fetch(ctx context.Context, client Client, req *kmsg.OffsetFetchRequest) Reply {
-	groups := req.Groups
+func (c *Coordinator) fetch(client Client, req *kmsg.OffsetFetchRequest) Reply {
+	groups := once(req.Groups, func(g kmsg.OffsetFetchRequestGroup) string { return g.Group })
 	if req.Version < 8 {
 		g := kmsg.NewOffsetFetchRequestGroup()
 		g.Group = req.Group
@@ -156,7 +165,7 @@ func (c *Coordinator) fetch(ctx context.Context, client Client, req *kmsg.Offset
 		if part.Group = groups[i].Group; req.Version >= 8 {
 			part.Groups = groups[i : i+1]
 		}
-		inner[i] = c.one(ctx, client, acl.Describe, part.Group, &part)
+		inner[i] = c.later(client, acl.Describe, part.Group, &part)
 	}
 	return func(ctx context.Context) kmsg.Response {
 		out := req.ResponseKind().(*kmsg.OffsetFetchResponse)
@@ -167,7 +176,7 @@ func (c *Coordinator) fetch(ctx context.Context, client Client, req *kmsg.Offset
 			}
 			out.ErrorCode = resp.ErrorCode
 			for _, g := range resp.Groups {
-				g.Topics = hide(g.Topics, req.Groups[i].Topics == nil, topic)
+				g.Topics = hide(g.Topics, groups[i].Topics == nil, topic)
 				out.Groups = append(out.Groups, g)
 			}
 			out.Topics = hideOlder(resp.Topics, req.Topics == nil, topic)
@@ -177,6 +186,18 @@ func (c *Coordinator) fetch(ctx context.Context, client Client, req *kmsg.Offset
 		}
 		return out
 	}
+}
+
+// once leaves out what a request names again: each answer may be far larger than the name.
+func once[T any](list []T, name func(T) string) (out []T) {
+	seen := make(map[string]struct{}, len(list))
+	for _, x := range list {
+		if _, again := seen[name(x)]; !again {
+			seen[name(x)] = struct{}{}
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 func hide(topics []kmsg.OffsetFetchResponseGroupTopic, all bool, check func(string, bool) *kerr.Error) []kmsg.OffsetFetchResponseGroupTopic {
@@ -248,12 +269,13 @@ func (c *Coordinator) deleteOffsets(ctx context.Context, client Client, req *kms
 	}
 }
 
-func (c *Coordinator) describe(ctx context.Context, client Client, req *kmsg.DescribeGroupsRequest) Reply {
-	inner := make([]Reply, len(req.Groups))
-	for i := range req.Groups {
+func (c *Coordinator) describe(client Client, req *kmsg.DescribeGroupsRequest) Reply {
+	groups := once(req.Groups, func(g string) string { return g })
+	inner := make([]Reply, len(groups))
+	for i := range groups {
 		part := *req
-		part.Groups = req.Groups[i : i+1]
-		inner[i] = c.one(ctx, client, acl.Describe, req.Groups[i], &part)
+		part.Groups = groups[i : i+1]
+		inner[i] = c.later(client, acl.Describe, groups[i], &part)
 	}
 	return func(ctx context.Context) kmsg.Response {
 		out := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
@@ -289,15 +311,11 @@ func (c *Coordinator) deleteGroups(ctx context.Context, client Client, req *kmsg
 }
 
 // list asks all shards and leaves out groups that the client may not describe.
-func (c *Coordinator) list(ctx context.Context, client Client, req *kmsg.ListGroupsRequest) Reply {
-	var inner []Reply
-	for _, s := range c.led() {
-		inner = append(inner, s.send(ctx, client, req))
-	}
+func (c *Coordinator) list(client Client, req *kmsg.ListGroupsRequest) Reply {
 	return func(ctx context.Context) kmsg.Response {
 		out := req.ResponseKind().(*kmsg.ListGroupsResponse)
-		for _, reply := range inner {
-			resp, _ := reply(ctx).(*kmsg.ListGroupsResponse)
+		for _, s := range c.led() {
+			resp, _ := s.send(ctx, client, req)(ctx).(*kmsg.ListGroupsResponse)
 			if resp == nil {
 				return nil
 			}

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"bytes"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -55,7 +57,7 @@ func (g *group) settle(ev Request, req *kmsg.SyncGroupRequest, mem *member) {
 	}
 	for _, a := range req.GroupAssignment {
 		if o := g.members[a.MemberID]; o != nil {
-			o.assignment = a.MemberAssignment
+			o.assignment = bytes.Clone(a.MemberAssignment) // not a piece of the request's frame
 		}
 	}
 	generation := g.generation

@@ -30,7 +30,8 @@ type Conn struct {
 
 	session   atomic.Pointer[Session]
 	clientID  atomic.Pointer[string]
-	mutedTill atomic.Int64 // Unix nanoseconds
+	began     time.Time
+	mutedTill atomic.Int64 // nanoseconds since began: a host's clock may be set back
 	ownUsed   atomic.Int64 // of ownFrameBytes
 	waiting   atomic.Int64 // exchanges at the writer
 
@@ -55,7 +56,7 @@ type exchange struct {
 }
 
 func newConn(ctx context.Context, s *Server, nc net.Conn, scheme string) *Conn {
-	c := &Conn{s: s, id: s.nextID.Add(1), raw: nc, nc: nc, scheme: scheme, queue: make(chan *exchange, s.cfg.QueuedRequests)}
+	c := &Conn{s: s, id: s.nextID.Add(1), began: time.Now(), raw: nc, nc: nc, scheme: scheme, queue: make(chan *exchange, s.cfg.QueuedRequests)}
 	c.host, c.quotaHost, c.local = hostsOf(nc.RemoteAddr())
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	c.clientID.Store(new(string))
@@ -87,7 +88,7 @@ func (c *Conn) ClientID() string { return *c.clientID.Load() }
 // say so in the answer.
 func (c *Conn) Throttle(d time.Duration) {
 	d = min(d, longestThrottle)
-	till := time.Now().Add(d).UnixNano()
+	till := int64(time.Since(c.began) + d)
 	for {
 		old := c.mutedTill.Load()
 		if till <= old {
@@ -246,7 +247,7 @@ func (c *Conn) admitted() bool { return c.s.auth == nil || c.session.Load() != n
 
 func (c *Conn) waitWhileMuted() error {
 	for {
-		d := time.Until(time.Unix(0, c.mutedTill.Load()))
+		d := time.Duration(c.mutedTill.Load()) - time.Since(c.began)
 		if d <= 0 {
 			return nil
 		}

@@ -162,8 +162,9 @@ func parseLogin(mechanism string, message []byte) (user, secret string, err erro
 	for _, kv := range strings.Split(rest, "\x01") {
 		key, value, _ := strings.Cut(kv, "=")
 		kind, bearer, _ := strings.Cut(value, " ")
+		bearer = strings.TrimSpace(bearer)
 		if key == "auth" && strings.EqualFold(kind, "bearer") && bearer != "" {
-			return user, strings.TrimSpace(bearer), nil
+			return user, bearer, nil
 		}
 	}
 	return "", "", errForm

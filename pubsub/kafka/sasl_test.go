@@ -74,6 +74,7 @@ func TestLoginsThatAreRefused(t *testing.T) {
 		"empty":            {"PLAIN", ""},
 		"wrong bearer":     {"OAUTHBEARER", "n,,\x01auth=Bearer wrong\x01\x01"},
 		"no bearer":        {"OAUTHBEARER", "n,,\x01auth=Bearer \x01\x01"},
+		"a blank bearer":   {"OAUTHBEARER", "n,,\x01auth=Bearer  \x01\x01"},
 		"another kind":     {"OAUTHBEARER", "n,,\x01auth=Basic right\x01\x01"},
 		"no header":        {"OAUTHBEARER", "\x01auth=Bearer right\x01\x01"},
 		"channel binding":  {"OAUTHBEARER", "p=tls,,\x01auth=Bearer right\x01\x01"},
@@ -171,6 +172,7 @@ func TestASessionKeepsItsPrincipalAndItsMechanism(t *testing.T) {
 func FuzzParseLogin(f *testing.F) {
 	f.Add(true, []byte("\x00me\x00right"))
 	f.Add(false, []byte("n,a=me,\x01auth=Bearer right\x01\x01"))
+	f.Add(false, []byte("y,,\x01auth=BeArer  "))
 	f.Fuzz(func(t *testing.T, plain bool, b []byte) {
 		mechanism := mechanismOAuth
 		if plain {

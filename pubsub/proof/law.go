@@ -104,7 +104,8 @@ const (
 // Judge says whether an operation fits the law of its time. Brokers judge by the last final block, and clocks differ: within
 // lag of a change both answers are right.
 func (l *Law) Judge(o *Operation, lag time.Duration) Verdict {
-	from, to := o.Start-lag.Milliseconds(), o.End+lag.Milliseconds()
+	const most = 1 << 61 // times are a broker's word: sums of them must not wrap
+	from, to := max(o.Start, -most)-lag.Milliseconds(), min(o.End, most)+lag.Milliseconds()
 	ever, always := l.allowed(o, from, to)
 	switch {
 	case !o.Refused() && ever:

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -78,4 +79,17 @@ func TestLawJudgesByTheRulesOfTheTime(t *testing.T) {
 		require.Equal(t, x.want, l.Judge(x.op, lag), what)
 	}
 	require.Equal(t, Unlawful, NewLaw("acme.orders", nil).Judge(op(reader, KindRead, 1), lag))
+}
+
+// What brokers put on record is judged whatever times they claim.
+func TestTimesBeyondAllBoundsAreJudged(t *testing.T) {
+	owner := common.Address{1}
+	l := NewLaw("acme.orders", []LawChange{{Height: 1, Time: 1000, TenantOwner: &owner}, {Height: 2, Time: 2000, TopicOwner: &common.Address{2}}})
+	for _, x := range [][2]int64{{math.MinInt64, 0}, {0, math.MaxInt64}, {math.MinInt64, math.MaxInt64}, {math.MaxInt64, math.MaxInt64}, {math.MinInt64, math.MinInt64}} {
+		o := &Operation{Operator: common.Address{9}, Kind: KindWrite, Count: 1, Partition: -1, First: -1, Last: -1, Start: x[0], End: x[1]}
+		got, rest, err := decodeOperation(o.Append(nil))
+		require.NoError(t, err)
+		require.Empty(t, rest)
+		require.Equal(t, Unlawful, l.Judge(&got, time.Minute), "%d to %d", x[0], x[1])
+	}
 }

@@ -18,6 +18,9 @@ var (
 	ErrNotLeader = errors.New("replica: this broker does not lead the partition")
 	// ErrNotReady: this broker is taking the partition over. NOT_LEADER_OR_FOLLOWER or LEADER_NOT_AVAILABLE: try again.
 	ErrNotReady = errors.New("replica: the partition is being taken over")
+	// ErrLost: this broker is to lead the partition, and so many of its replicas lost their disks that what was committed
+	// may be gone: its owner has to decide. KAFKA_STORAGE_ERROR.
+	ErrLost = errors.New("replica: most replicas of the partition lost their disks")
 	// ErrNoQuorum: no majority of the replicas is there, and nothing was written. NOT_ENOUGH_REPLICAS: clients look for
 	// another leader then.
 	ErrNoQuorum = errors.New("replica: no majority of the partition's replicas can be reached")
@@ -69,16 +72,24 @@ type Lease struct {
 	Epoch     int32 // rises with every leader
 	Leader    string
 	Replicas  []string
-	Before    bool // it was given before this process began, as far as clocks tell
+	// Whole: this broker's store is older than its place among the replicas, so a log without a promise lacks nothing.
+	Whole bool
+	// Unclean: the owner wants a leader also where a majority of the replicas has lost its disks, from what is left.
+	Unclean bool
 }
 
 // ID is the partition's name.
 func (l *Lease) ID() ID { return ID{Topic: l.Topic, Partition: l.Partition} }
 
 // before reports that another lease says nothing new: it is older, or the same. Under one epoch only the names of peers
-// change, when a broker registers anew.
+// change, when a broker registers anew, and what the owner wants.
 func (l *Lease) before(now *Lease) bool {
-	return l.Epoch < now.Epoch || l.Epoch == now.Epoch && l.Leader == now.Leader && slices.Equal(l.Replicas, now.Replicas)
+	return l.Epoch < now.Epoch || l.same(now) && l.Unclean == now.Unclean
+}
+
+// same reports that who leads and who follows is the same.
+func (l *Lease) same(now *Lease) bool {
+	return l.Epoch == now.Epoch && l.Leader == now.Leader && slices.Equal(l.Replicas, now.Replicas)
 }
 
 func (l *Lease) check() error {

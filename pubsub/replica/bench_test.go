@@ -18,7 +18,7 @@ import (
 func benchBrokers(b *testing.B) (*Manager, ID) {
 	net := mem.NewNetwork()
 	names := []string{"b0", "b1", "b2"}
-	lease := Lease{Topic: [32]byte{1}, Epoch: 1, Leader: "b0", Replicas: names}
+	lease := Lease{Topic: [32]byte{1}, Epoch: 1, Leader: "b0", Replicas: names, Whole: true}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, len(names))
 	var lead *Manager

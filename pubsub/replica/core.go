@@ -76,6 +76,9 @@ type core struct {
 	// Of a leader.
 	members  map[string]*member // the other replicas
 	initEnd  int64
+	led      int32 // newest epoch in which this process was ready; -2: none
+	kept     bool  // it was ready in the epoch before: its log is the best there is
+	told     bool  // that the log was lost
 	ready    bool
 	source   string // replica with the best log
 	fetchEnd int64
@@ -102,6 +105,7 @@ type member struct {
 	start  bool   // its log begins anew
 	match  int64
 	next   int64
+	init   int64 // what it needs to have for its acceptance
 	acked  int64 // on its disk
 	joined bool  // it accepted the epoch
 	flight []sent
@@ -124,7 +128,7 @@ type waiter struct {
 }
 
 func newCore(self string, id ID, data Log, out effects, log *zap.Logger) (*core, error) {
-	c := &core{self: self, id: id, data: data, out: out, log: log, members: map[string]*member{}, guests: map[string]int64{}}
+	c := &core{self: self, id: id, data: data, out: out, log: log, members: map[string]*member{}, guests: map[string]int64{}, led: -2}
 	c.lease = Lease{Topic: id.Topic, Partition: id.Partition, Epoch: -1}
 	c.durable = c.snapshot()
 	c.hw = min(data.Committed(), data.End())
@@ -142,10 +146,21 @@ func (c *core) majority() int { return len(c.lease.Replicas)/2 + 1 }
 
 // setLease takes a lease from final chain state. Older ones are ignored. After an error it is to be called again.
 func (c *core) setLease(l Lease) error {
-	if l.before(&c.lease) {
+	switch {
+	case l.before(&c.lease):
+		return nil
+	case l.same(&c.lease):
+		c.lease.Unclean = l.Unclean
+		if c.role == fencing {
+			c.elect()
+		}
 		return nil
 	}
+	goesOn := l.Leader == c.self && l.Epoch == c.led+1
 	c.stepDown()
+	if err := c.know(&l); err != nil {
+		return err
+	}
 	promised := c.data.Promised()
 	if l.Epoch > promised && slices.Contains(l.Replicas, c.self) {
 		m, err := c.data.Promise(l.Epoch)
@@ -175,13 +190,14 @@ func (c *core) setLease(l Lease) error {
 		c.sendState = true
 		c.out.send(l.Leader)
 		c.handOver()
-	case l.Epoch == promised, l.Before && promised < 0:
-		// Without any promise, the disk of the process before this one may be lost, and that may have led the epoch. What the process before this one sent to others and did not have on disk may differ from what this one would
-		// send: one epoch, two logs. Another epoch is the way out.
+	case l.Epoch == promised, promised < 0 && c.forgot():
+		// The process before this one may have led the epoch, also where the disk with its promise was lost. What it sent to
+		// others and did not have on disk may differ from what this one would send: one epoch, two logs. Another epoch is the
+		// way out.
 		c.role = retired
 		c.out.lost()
 	default:
-		c.role = fencing
+		c.role, c.kept = fencing, goesOn
 		for _, r := range l.Replicas {
 			if r != c.self && c.members[r] == nil {
 				c.members[r] = &member{linked: c.out.linked(r), fence: true}
@@ -191,6 +207,27 @@ func (c *core) setLease(l Lease) error {
 		c.out.busy()
 	}
 	return nil
+}
+
+// know notes of a log that is new in a store older than its place among the replicas that it lacks nothing: it has all
+// that was there before the first epoch.
+func (c *core) know(l *Lease) error {
+	if !l.Whole || !c.forgot() || c.data.Promised() >= 0 || !slices.Contains(l.Replicas, c.self) {
+		return nil
+	}
+	m, err := c.data.Enter(0)
+	if err != nil {
+		return fmt.Errorf("replica: note that the log is new: %w", err)
+	}
+	c.out.persist(m, c.snapshot())
+	return nil
+}
+
+// forgot reports that the log may lack what this broker once had on a disk that was lost. Such a replica has no say in
+// elections until it has accepted an epoch.
+func (c *core) forgot() bool {
+	a, _ := c.data.Position()
+	return a < 0
 }
 
 // leave sets aside what is not known to be committed, now that this broker is no replica: some of it may be
@@ -226,6 +263,7 @@ func (c *core) stepDown() {
 	c.role, c.waiting, c.salvage, c.retire, c.guests = idle, nil, nil, nil, map[string]int64{}
 	c.aligned, c.leaderHW, c.leaderAt, c.sendState, c.sendAck, c.serving = false, 0, 0, false, false, nil
 	c.initEnd, c.ready, c.source, c.fetchEnd, c.askFetch, c.asked = 0, false, "", 0, false, 0
+	c.kept, c.told = false, false
 	c.members = map[string]*member{}
 	c.stashSent = false
 }
@@ -235,7 +273,7 @@ func (c *core) fail(what string, err error) {
 	if c.broken != nil {
 		return
 	}
-	c.broken = err
+	c.broken, c.led = err, -2 // its log is not to be relied on without looking at others
 	c.out.count(eventBroken, 1)
 	c.log.Error("replication of a partition stops: "+what, zap.Binary("topic", c.id.Topic[:]),
 		zap.Int32("partition", c.id.Partition), zap.Int32("epoch", c.lease.Epoch), zap.Stringer("role", c.role), zap.Error(err))
@@ -338,6 +376,9 @@ func (c *core) retry() {
 				m.fence = true
 				c.out.send(name)
 			}
+		}
+		if slow && c.dataLost() && !c.told {
+			c.tellLost()
 		}
 	case fetching:
 		if c.asked++; c.asked >= slowRetries*maxAsked {

@@ -97,7 +97,18 @@ type node struct {
 	losses int // how often its leader was lost
 }
 
+// newNode is a broker whose store is older than its place among the replicas.
 func newNode(t *testing.T, name string, s Store) *node {
+	data, err := s.Open(simID, true)
+	require.NoError(t, err)
+	if data.Promised() < 0 {
+		_, err = data.Enter(0)
+		require.NoError(t, err)
+	}
+	return nodeOf(t, name, s)
+}
+
+func nodeOf(t *testing.T, name string, s Store) *node {
 	n := &node{t: t, name: name, store: s, sent: map[string]bool{}}
 	data, err := s.Open(simID, true)
 	require.NoError(t, err)

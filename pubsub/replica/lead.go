@@ -30,18 +30,26 @@ func (c *core) onState(peer string, it *item) {
 }
 
 // elect chooses the log that counts once a majority has promised: the one that accepted the latest epoch, and of those
-// the longest.
+// the longest. Replicas that lost their disk do not count, unless the owner wants it so. Who led the epoch before has the
+// log that counts already.
 func (c *core) elect() {
 	if c.durable.promised != c.lease.Epoch {
 		return
 	}
+	c.source = ""
+	if c.kept {
+		c.take()
+		return
+	}
 	own := c.state(item{})
 	own.Epochs, own.More = c.data.Epochs(), false
-	best, count := &own, 1
-	c.source = ""
+	best, count := &own, 0
+	if c.counts(&own) {
+		count++
+	}
 	for _, name := range c.lease.Replicas {
 		m := c.members[name]
-		if m == nil || m.state == nil {
+		if m == nil || m.state == nil || !c.counts(m.state) {
 			continue
 		}
 		count++
@@ -63,6 +71,47 @@ func (c *core) elect() {
 	}
 	c.role, c.fetchEnd = fetching, best.End
 	c.fetchOn()
+}
+
+// counts reports whether a replica's state is that of all it ever said it had.
+func (c *core) counts(s *item) bool { return s.Accepted >= 0 || c.lease.Unclean }
+
+// dataLost reports that this leader is not let into office by replicas that are there, and lost their disks.
+func (c *core) dataLost() bool {
+	if c.role != fencing || c.lease.Unclean {
+		return false
+	}
+	there, whole := 1, 0
+	if !c.forgot() {
+		whole++
+	}
+	for _, m := range c.members {
+		if m.state == nil {
+			continue
+		}
+		if there++; m.state.Accepted >= 0 {
+			whole++
+		}
+	}
+	return there >= c.majority() && whole < c.majority()
+}
+
+// tellLost says what is to be done, once in an epoch.
+func (c *core) tellLost() {
+	c.told = true
+	var lost []string
+	if c.forgot() {
+		lost = append(lost, c.self)
+	}
+	for name, m := range c.members {
+		if m.state != nil && m.state.Accepted < 0 {
+			lost = append(lost, name)
+		}
+	}
+	slices.Sort(lost)
+	c.log.Error("a partition has no leader: replicas lost their disks, and what they had may be committed; start the brokers that still have it, or let the topic's owner set unclean.leader.election.enable to go on with what is left",
+		zap.Binary("topic", c.id.Topic[:]), zap.Int32("partition", c.id.Partition), zap.Int32("epoch", c.lease.Epoch),
+		zap.Int("replicas", len(c.lease.Replicas)), zap.Strings("lost", lost))
 }
 
 // fetchOn asks for what is missing, or takes office.
@@ -140,6 +189,10 @@ func (c *core) stream(peer string, m *member) {
 			zap.Int32("partition", c.id.Partition), zap.Int64("acknowledged", m.acked), zap.Int64("end", m.state.End))
 		m.joined, m.acked = false, 0
 	}
+	m.init = c.initEnd
+	if m.state.Accepted < 0 { // it may have had all there is, on a disk that was lost, and said so
+		m.init, m.joined, m.acked = own.End, false, 0
+	}
 	m.match, m.start = agree(&own, m.state)
 	m.next = m.match
 	m.stream++
@@ -177,7 +230,7 @@ func (c *core) nextDown(peer string, m *member, it item) (item, bool) {
 	}
 	it.Kind, it.From, it.UpTo = kindAppend, m.next, m.next
 	it.First, it.Restart, it.Match = m.first, m.start, m.match
-	it.InitEnd, it.Commit, it.Start, it.stream = c.initEnd, c.hw, c.data.Start(), m.stream
+	it.InitEnd, it.Commit, it.Start, it.stream = m.init, c.hw, c.data.Start(), m.stream
 	if more {
 		it.UpTo, it.max = end, readBytes
 	}
@@ -257,7 +310,7 @@ func (c *core) onAck(peer string, it *item) {
 		c.out.count(eventRefused, 1)
 		return // it cannot have what was never sent
 	}
-	if it.Accepted == c.lease.Epoch && it.End >= c.initEnd {
+	if it.Accepted == c.lease.Epoch && it.End >= m.init {
 		m.joined, m.acked = true, max(m.acked, it.End)
 	}
 	i := 0
@@ -295,7 +348,7 @@ func (c *core) evaluate() {
 	}
 	c.advance(to)
 	if !c.ready {
-		c.ready = true
+		c.ready, c.led = true, c.lease.Epoch
 		c.out.ledNow(c.lease.Epoch)
 		c.handOver()
 	}
@@ -320,6 +373,8 @@ func (c *core) append(raw []byte, now int64, wait bool) (Appended, chan error, e
 		return Appended{}, nil, fmt.Errorf("%w: %w", ErrNotLeader, c.broken)
 	case c.role == idle, c.role == following, c.role == retired:
 		return Appended{}, nil, ErrNotLeader
+	case c.dataLost():
+		return Appended{}, nil, ErrLost
 	case !c.ready:
 		return Appended{}, nil, ErrNotReady
 	case wait && len(c.waiting) >= maxWaiters:

@@ -489,6 +489,18 @@ func (m *Manager) Leader(id ID) (epoch int32, ready bool) {
 	return -1, false
 }
 
+// DataLost reports that this broker has the lease of a partition and may not lead it, since replicas lost their disks: its
+// owner has to decide.
+func (m *Manager) DataLost(id ID) bool {
+	p := m.part(id)
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.gone && p.core.dataLost()
+}
+
 // HighWatermark is the offset below which all is known to be committed here; 0 of an unknown partition. It never falls
 // on a broker, and a leader that is ready has a higher one than any that another broker gave out before.
 func (m *Manager) HighWatermark(id ID) int64 {

@@ -172,7 +172,7 @@ func (l *lab) tell(list []Lease) {
 }
 
 func (l *lab) lease(id ID, epoch int32, leader string, replicas ...string) {
-	le := Lease{Topic: id.Topic, Partition: id.Partition, Epoch: epoch, Leader: leader, Replicas: replicas}
+	le := Lease{Topic: id.Topic, Partition: id.Partition, Epoch: epoch, Leader: leader, Replicas: replicas, Whole: true}
 	l.mu.Lock()
 	l.leases[id] = le
 	l.mu.Unlock()
@@ -432,7 +432,7 @@ func TestIdlePartitions(t *testing.T) {
 		const parts = 2000
 		var list []Lease
 		for n := range parts {
-			le := Lease{Topic: partitionN(n).Topic, Partition: int32(n), Epoch: 1, Leader: nodeName(n % 3), Replicas: []string{"b0", "b1", "b2"}}
+			le := Lease{Topic: partitionN(n).Topic, Partition: int32(n), Epoch: 1, Leader: nodeName(n % 3), Replicas: []string{"b0", "b1", "b2"}, Whole: true}
 			l.leases[le.ID()] = le
 			list = append(list, le)
 		}

@@ -79,6 +79,7 @@ func (s *memStore) apply(op memOp) (Mark, error) {
 		l.promised = int32(op.n)
 	case "enter":
 		l.accepted = int32(op.n)
+		l.promised = max(l.promised, l.accepted)
 	case "truncate":
 		i := slices.IndexFunc(l.batches, func(b memBatch) bool { return b.h.NextOffset() > op.n })
 		if i >= 0 {

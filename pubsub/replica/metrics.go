@@ -107,6 +107,9 @@ func (m *Manager) watch(reg prometheus.Registerer) error {
 		count("taking_over_partitions", "Partitions whose lease this broker has and that it cannot lead yet.", func(c *core) bool {
 			return c.lease.Leader == m.self && c.role != idle && !c.ready
 		}),
+		count("lost_partitions", "Partitions whose lease this broker has and that wait for their owner, as replicas lost their disks.", func(c *core) bool {
+			return c.dataLost()
+		}),
 		count("stashed_partitions", "Partitions with batches set aside here that the leader has not taken yet.", func(c *core) bool { return c.stash != nil }),
 		count("stopped_partitions", "Partitions whose replication stopped here over an error.", func(c *core) bool { return c.broken != nil }),
 	)

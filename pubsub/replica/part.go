@@ -52,6 +52,10 @@ func (p *part) takeLocked(l Lease) {
 	if p.gone || l.before(&p.core.lease) {
 		return
 	}
+	if l.same(&p.core.lease) { // only what the owner wants is new
+		_ = p.core.setLease(l) // nothing is written
+		return
+	}
 	p.leaseAt, p.pending = time.Now(), nil
 	p.lostSince, p.toldAt = time.Time{}, time.Time{}
 	p.leaderless = false

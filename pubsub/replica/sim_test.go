@@ -49,6 +49,7 @@ type simNode struct {
 	alive   bool
 	life    int
 	store   *memStore
+	floor   int // leases that had been given when its store was made; it sees no older state
 	core    *core
 	view    int // leases of the chain it has seen
 	want    map[string]bool
@@ -109,6 +110,7 @@ func (n *simNode) commit(from, to int64) {
 			require.Equal(s.t, was, what, "offset %d was committed as another batch: %s", h.BaseOffset, s.story())
 		}
 		s.committed[h.BaseOffset] = what
+		s.client.safe[string(batch.Records(raw))] = true
 		return nil
 	})
 	require.NoError(s.t, err)
@@ -211,6 +213,31 @@ func (n *simNode) crash() {
 		n.s.cut(n.n, o.n)
 	}
 	n.core = nil
+}
+
+// loseDisk is a crash after which the broker begins with an empty store, as far as the replicas that are left can elect a
+// leader.
+func (n *simNode) loseDisk() {
+	s := n.s
+	if len(s.whole(s.chain[len(s.chain)-1].Replicas, n)) < len(s.chain[len(s.chain)-1].Replicas)/2+1 {
+		return
+	}
+	n.crash()
+	s.client.loseDisk(s, n.store)
+	n.store, n.floor = newMemStore(), len(s.chain)
+	n.say("has lost its disk")
+}
+
+// whole are those of the replicas but one that count in elections, whatever crashes.
+func (s *sim) whole(replicas []string, but *simNode) (list []string) {
+	for _, name := range replicas {
+		n := s.nodes[s.number(name)]
+		l := n.store.crash(func(int) int { return 0 }).logs[simID]
+		if n != but && (n.floor == 0 || l != nil && l.accepted >= 0) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 func (s *sim) connect(a, b int) {
@@ -321,9 +348,12 @@ func (n *simNode) learn() bool {
 	if n.view >= len(n.s.chain) {
 		return false
 	}
-	n.view += 1 + n.s.r.IntN(len(n.s.chain)-n.view)
+	was := n.view
+	n.view = max(n.floor, n.view+1+n.s.r.IntN(len(n.s.chain)-n.view))
 	n.claim = false
-	require.NoError(n.s.t, n.core.setLease(n.s.chain[n.view-1]))
+	l := n.s.chain[n.view-1]
+	l.Whole = n.floor == 0 || was >= n.floor && !slices.Contains(n.s.chain[was-1].Replicas, nodeName(n.n))
+	require.NoError(n.s.t, n.core.setLease(l))
 	n.say("sees lease %d of %s %v: %s", n.view, n.core.lease.Leader, n.core.lease.Replicas, n.core.role)
 	return true
 }
@@ -354,6 +384,9 @@ func (n *simNode) reshape() {
 		set = slices.Delete(set, i, i+1)
 	} else {
 		set = append(set, who)
+	}
+	if len(n.s.whole(set, nil)) < len(set)/2+1 { // a leader changes them only so far as a majority is in sync
+		return
 	}
 	last.Epoch, last.Replicas = last.Epoch+1, set
 	n.s.chain = append(n.s.chain, last)
@@ -430,8 +463,10 @@ func (s *sim) fault(n *simNode) {
 		for _, o := range s.nodes {
 			s.cut(n.n, o.n)
 		}
-	case k < 70:
+	case k < 66:
 		n.crash()
+	case k < 72:
+		n.loseDisk()
 	case k < 92:
 		n.claimNow()
 	case k < 97:

@@ -18,6 +18,8 @@ type simClients struct {
 	sent   map[string]bool
 	gone   map[string]bool  // retention took them, or passed their place
 	bases  map[string]int64 // where those were that one broker acknowledged alone
+	safe   map[string]bool  // known to be committed
+	lost   map[string]bool  // were on one disk alone, maybe, and that was lost
 
 	sequence  int32 // of the idempotent producer
 	unsettled bool  // its present batch
@@ -36,6 +38,28 @@ type simWrite struct {
 
 func (c *simClients) init() {
 	c.acked, c.sent, c.gone, c.bases = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]int64{}
+	c.safe, c.lost = map[string]bool{}, map[string]bool{}
+}
+
+// loseDisk notes what one broker acknowledged alone and had on the disk that it lost.
+func (c *simClients) loseDisk(s *sim, disk *memStore) {
+	note := func(raw []byte) {
+		p := string(batch.Records(raw))
+		if _, ok := c.bases[p]; ok && !c.safe[p] {
+			c.lost[p] = true
+		}
+	}
+	for id, l := range disk.logs {
+		for _, b := range l.batches {
+			if !Stash(id) {
+				note(b.raw)
+				continue
+			}
+			_, raw, _, _, err := unwrap(b.raw)
+			require.NoError(s.t, err)
+			note(raw)
+		}
+	}
 }
 
 func (c *simClients) satisfied() bool { return !c.unsettled }
@@ -150,7 +174,7 @@ func (c *simClients) check(s *sim) {
 	})
 	require.NoError(s.t, err)
 	for p := range c.acked {
-		if seen[p] == 0 && c.gone[p] {
+		if seen[p] == 0 && (c.gone[p] || c.lost[p]) {
 			continue
 		}
 		require.Equal(s.t, 1, seen[p], "%q was acknowledged: %s", p, s.story())

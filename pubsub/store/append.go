@@ -27,8 +27,8 @@ func parseOne(raw []byte) (batch.Header, error) {
 
 // Append takes a producer's batch as the leader of an epoch. raw is exactly one batch; it belongs to the store, which
 // stamps offset and epoch into it, and may be read by the caller afterwards, not changed. now is in ms. What is returned
-// counts once Durable(Mark) is nil. Errors: those of batch.Parse, ErrOutOfOrder, ErrProducerFenced, ErrFenced, ErrFull,
-// ErrFailed, ErrDeleted, ErrClosed.
+// counts once Durable(Mark) is nil. Errors: those of batch.Parse, ErrOutOfOrder, ErrProducerFenced, ErrProducers, ErrFenced,
+// ErrFull, ErrFailed, ErrDeleted, ErrClosed.
 func (p *Partition) Append(epoch int32, raw []byte, now int64) (Appended, error) {
 	h, err := parseOne(raw)
 	if err != nil {
@@ -43,7 +43,7 @@ func (p *Partition) Append(epoch int32, raw []byte, now int64) (Appended, error)
 	if err := p.may(epoch); err != nil {
 		return Appended{}, err
 	}
-	dup, err := p.checkSequence(&h)
+	dup, err := p.checkSequence(&h, now)
 	if err != nil {
 		return Appended{}, fmt.Errorf("partition %v: %w", p.id, err)
 	}

@@ -9,6 +9,7 @@ import (
 var (
 	ErrOutOfOrder     = errors.New("sequence number out of order")                                      // OUT_OF_ORDER_SEQUENCE_NUMBER
 	ErrProducerFenced = errors.New("a newer producer with this id has appeared")                        // INVALID_PRODUCER_EPOCH
+	ErrProducers      = errors.New("too many producers with ids write at once; try again later")        // NOT_ENOUGH_REPLICAS
 	ErrFenced         = errors.New("the leader epoch is older than the one promised to a newer leader") // NOT_LEADER_OR_FOLLOWER
 	ErrGap            = errors.New("the batch does not continue this log")
 	ErrOutOfRange     = errors.New("offset is not in this log") // OFFSET_OUT_OF_RANGE

@@ -71,6 +71,7 @@ func FuzzSnapshot(f *testing.F) {
 	p.producers[8] = r
 	s.byNumber[2] = p
 	f.Add(snapshotOf(s, 6)[snapHeaderBytes:])
+	f.Add([]byte("\x000000000000000000000000000000000000000000\x040000\x02000\x020000")) // partition 0
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := blank()
 		r := &snapReader{b: body}

@@ -19,10 +19,12 @@ const (
 	maxEpochs         = 1 << 16  // changes of epoch that one partition remembers
 	maxOffset         = int64(1) << 62
 
-	maxProducers     = 1000    // idempotent producers that one partition remembers
-	maxAllProducers  = 1 << 18 // in the store; above it a partition forgets its oldest for each new one
-	producerBatches  = 5       // of one producer that are remembered: as many as it may have in flight
-	maxRebuildHeads  = 4096    // batches looked at when a truncation has taken a producer's last ones
+	maxProducers     = 10_000  // idempotent producers that one partition remembers; a replica twice as many
+	maxAllProducers  = 1 << 18 // in the store, as above; a partition may have fewProducers beyond it
+	fewProducers     = 64
+	producerIdle     = 5 * time.Minute // a producer that was not seen for so long repeats nothing: others may take its place
+	producerBatches  = 5               // of one producer that are remembered: as many as it may have in flight
+	maxRebuildHeads  = 4096            // batches looked at when a truncation has taken a producer's last ones
 	producerExpiry   = 24 * time.Hour
 	producersPerTick = 20000 // looked at by one Tick
 

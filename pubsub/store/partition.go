@@ -108,23 +108,23 @@ func (p *Partition) Epochs() []EpochStart {
 	return slices.Clone(p.epochs)
 }
 
-// EndOf is the newest epoch of the log that is not above epoch and the offset where it ends (-1, -1: none such).
+// EndOf is the newest epoch of the log that is not above epoch and the offset where it ends. The records of one that is
+// older than all that is kept are gone: the answer is that epoch itself and where the first one that is kept begins, so that
+// who read up to there goes on. A negative one is unknown: -1, -1.
 func (p *Partition) EndOf(epoch int32) (int32, int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if epoch == p.entered {
-		return epoch, p.end
-	}
-	for i := len(p.epochs) - 1; i >= 0; i-- {
-		if p.epochs[i].Epoch > epoch {
-			continue
+	next := p.end
+	for i := len(p.epochs) - 1; epoch >= 0 && epoch != p.entered && i >= 0; i-- {
+		if p.epochs[i].Epoch <= epoch {
+			return p.epochs[i].Epoch, next
 		}
-		if i+1 < len(p.epochs) {
-			return p.epochs[i].Epoch, p.epochs[i+1].Start
-		}
-		return p.epochs[i].Epoch, p.end
+		next = p.epochs[i].Start
 	}
-	return -1, -1
+	if epoch < 0 {
+		return -1, -1
+	}
+	return epoch, next
 }
 
 // SetCommitted says how far the log is committed. It never goes back, and not beyond End.

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"os"
 	"slices"
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/pubsub/batch"
@@ -87,16 +89,47 @@ func TestATruncationFindsWhatProducersHadSentBefore(t *testing.T) {
 func TestProducersAreForgottenOldestFirst(t *testing.T) {
 	s := open(t, newDisk(), testConfig())
 	p := create(t, s, 0)
-	for i := range int64(maxProducers + 1) {
+	for i := range int64(maxProducers) {
 		_, err := p.Append(0, made(int(i), 1, 1, 1, i, 0, 0), 1000+i)
 		require.NoError(t, err)
 	}
+	idle := 1000 + producerIdle.Milliseconds()
+	_, err := p.Append(0, made(1, 1, 1, 1, maxProducers, 0, 0), idle-1)
+	require.ErrorIs(t, err, ErrProducers, "the oldest may still repeat a batch")
+	again, err := p.Append(0, made(0, 1, 1, 1, 0, 0, 0), idle-1)
+	require.NoError(t, err)
+	require.True(t, again.Duplicate)
+	_, err = p.Append(0, made(1, 1, 1, 1, maxProducers, 0, 0), idle)
+	require.NoError(t, err)
 	require.Equal(t, int64(maxProducers), s.producers.Load())
 	require.NotContains(t, p.producers, int64(0))
 	require.Contains(t, p.producers, int64(1))
 	s.Tick(time.UnixMilli(1500).Add(producerExpiry))
 	require.NotContains(t, p.producers, int64(499))
 	require.Contains(t, p.producers, int64(500))
+}
+
+// A store with many producers takes new ones where there are few, and makes room by forgetting those that are idle.
+func TestAStoreFullOfProducersMakesRoom(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p, q := create(t, s, 0), create(t, s, 1)
+	for i := range int64(fewProducers) {
+		_, err := p.Append(0, made(int(i), 1, 1, 1, i, 0, 0), 1000)
+		require.NoError(t, err)
+	}
+	s.producers.Add(maxAllProducers) // in other partitions
+	_, err := p.Append(0, made(1, 1, 1, 1, 99, 0, 0), 1000)
+	require.ErrorIs(t, err, ErrProducers)
+	_, err = q.Append(0, made(1, 1, 1, 1, 99, 0, 0), 1000)
+	require.NoError(t, err)
+	raw := made(1, 1, 1, 1, 99, 0, 0)
+	batch.Assign(raw, p.End(), 0)
+	_, err = p.Accept(raw)
+	require.NoError(t, err, "what a leader took its replicas take")
+	require.Len(t, p.producers, fewProducers, "an idle one made room")
+	s.Tick(time.UnixMilli(1001).Add(producerIdle))
+	require.NotContains(t, p.producers, int64(1))
+	s.producers.Add(-maxAllProducers)
 }
 
 func TestOldLeadersAreFenced(t *testing.T) {
@@ -137,7 +170,7 @@ func TestEpochsAndTheirEnds(t *testing.T) {
 	for _, c := range []struct {
 		ask, epoch int32
 		end        int64
-	}{{0, -1, -1}, {1, 1, 4}, {3, 1, 4}, {4, 4, 8}, {5, 4, 8}, {6, 6, 10}, {9, 6, 10}} {
+	}{{-1, -1, -1}, {0, 0, 0}, {1, 1, 4}, {3, 1, 4}, {4, 4, 8}, {5, 4, 8}, {6, 6, 10}, {9, 6, 10}} {
 		e, end := p.EndOf(c.ask)
 		require.Equal(t, c.epoch, e, c.ask)
 		require.Equal(t, c.end, end, c.ask)
@@ -151,6 +184,29 @@ func TestEpochsAndTheirEnds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []EpochStart{{1, 0}, {4, 4}}, p.Epochs())
 	require.Equal(t, int64(6), p.End(), "the batch that holds 7 begins at 6")
+}
+
+// A consumer that read an epoch to its end goes on behind it when that epoch's records are deleted: it would begin anew, and
+// miss records or read them again, if the broker said that it does not know the epoch.
+func TestAnEpochWhoseRecordsAreGoneEndsWhereTheLogBegins(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p := create(t, s, 0)
+	for i, e := range []int32{1, 1, 4, 4} {
+		add(t, p, e, plain(i, 2, 10))
+	}
+	p.SetCommitted(8)
+	require.NoError(t, p.DeleteBefore(4))
+	require.Equal(t, []EpochStart{{4, 4}}, p.Epochs())
+	for ask, end := range map[int32]int64{0: 4, 1: 4, 3: 4, 4: 8} {
+		e, at := p.EndOf(ask)
+		require.Equal(t, ask, e)
+		require.Equal(t, end, at, ask)
+	}
+	_, err := p.Reset(20)
+	require.NoError(t, err)
+	e, at := p.EndOf(1)
+	require.Equal(t, int32(1), e)
+	require.Equal(t, int64(20), at, "an empty log")
 }
 
 func TestFollowersTakeOnlyWhatContinues(t *testing.T) {
@@ -251,8 +307,8 @@ func TestOffsetsAreFoundByTime(t *testing.T) {
 	sealed(t, s)
 	require.True(t, slices.ContainsFunc(p.runs, func(r *run) bool { return r.count > 3*indexBlockEntries }))
 	for _, i := range []int64{0, 1, 169, 170, 171, 172, 340, 341, 342, 343, 1000, 2500, 2999} {
-		off, ts, ok := p.OffsetAt(100 + 10*i - 3)
-		require.True(t, ok)
+		off, ts, err := p.OffsetAt(100 + 10*i - 3)
+		require.NoError(t, err)
 		require.Equal(t, 2*i, off)
 		require.Equal(t, 100+10*i, ts)
 		b, err := p.Read(2*i+1, 1, everything)
@@ -264,7 +320,75 @@ func TestOffsetsAreFoundByTime(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, upTo, len(b), "only one batch ends at or below")
 	}
-	_, _, ok := p.OffsetAt(100 + 10*3000)
-	require.False(t, ok)
+	off, ts, err := p.OffsetAt(100 + 10*3000)
+	require.NoError(t, err)
+	require.Equal(t, []int64{-1, -1}, []int64{off, ts})
 	require.Len(t, all(t, p), 3000)
+}
+
+// The batch with the newest time is found by the index alone, wherever it is: producers give the times.
+func TestTheNewestTimeIsFoundWithoutReading(t *testing.T) {
+	cfg := testConfig()
+	cfg.SegmentBytes = 128 << 10
+	s := open(t, newDisk(), cfg)
+	p := create(t, s, 0)
+	newest := func(upTo int64) []int64 {
+		off, ts, err := p.Newest(upTo)
+		require.NoError(t, err)
+		return []int64{off, ts}
+	}
+	require.Equal(t, []int64{-1, -1}, newest(0))
+	for i := range 3000 {
+		ts := int64(1000 + i%7)
+		switch i {
+		case 1500:
+			ts = 9000
+		case 700, 2900:
+			ts = 8000
+		}
+		add(t, p, 1, made(i, 2, 50, ts, -1, 0, 0))
+	}
+	sealed(t, s)
+	read := func() float64 {
+		var a, b dto.Metric
+		require.NoError(t, s.m.readBytes.Write(&a))
+		require.NoError(t, s.m.cachedBytes.Write(&b))
+		return a.Counter.GetValue() + b.Counter.GetValue()
+	}
+	before := read()
+	require.Equal(t, []int64{3001, 9000}, newest(p.End()))
+	require.Equal(t, []int64{1401, 8000}, newest(3001), "below the batch with the newest")
+	require.Equal(t, []int64{1401, 8000}, newest(3000))
+	require.Equal(t, []int64{13, 1006}, newest(1400), "the first of equals")
+	p.SetCommitted(6000)
+	require.NoError(t, p.DeleteBefore(3002))
+	require.Equal(t, []int64{5801, 8000}, newest(6000), "what a cut run had before counts no more")
+	require.Equal(t, []int64{-1, -1}, newest(3002))
+	require.Equal(t, before, read(), "no batch was read")
+}
+
+// An offset that cannot be found since the disk fails is an error: "none" would send a consumer to the end of the log.
+func TestATimeThatCannotBeReadIsNotAbsent(t *testing.T) {
+	fs := newDisk()
+	cfg := testConfig()
+	s := open(t, fs, cfg)
+	p := create(t, s, 0)
+	for i := range 500 {
+		add(t, p, 1, made(i, 2, 50, int64(i), -1, 0, 0))
+	}
+	sealed(t, s)
+	p.mu.Lock()
+	name := indexName(p.runs[0].seg)
+	p.mu.Unlock()
+	f, err := fs.Open(name, os.O_RDWR)
+	require.NoError(t, err)
+	size, err := f.Size()
+	require.NoError(t, err)
+	_, err = f.WriteAt(make([]byte, size-indexHeaderBytes-indexRunBytes), indexHeaderBytes+indexRunBytes)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	_, _, err = p.OffsetAt(0)
+	require.ErrorAs(t, err, new(*DamageError))
+	_, _, err = p.Newest(10)
+	require.ErrorAs(t, err, new(*DamageError))
 }

@@ -31,9 +31,9 @@ func (r *producer) add(b sentBatch) {
 	r.n++
 }
 
-// checkSequence says whether a batch of an idempotent producer is the next one (nil, nil) or one that is in the log. The
-// caller holds mu.
-func (p *Partition) checkSequence(h *batch.Header) (*sentBatch, error) {
+// checkSequence says whether a batch of an idempotent producer is the next one (nil, nil) or one that is in the log. A new
+// producer is refused where one that may still repeat a batch would have to be forgotten for it. The caller holds mu.
+func (p *Partition) checkSequence(h *batch.Header, now int64) (*sentBatch, error) {
 	if h.ProducerID < 0 {
 		return nil, nil
 	}
@@ -42,6 +42,11 @@ func (p *Partition) checkSequence(h *batch.Header) (*sentBatch, error) {
 	case h.FirstSequence < 0 || h.ProducerEpoch < 0:
 		return nil, fmt.Errorf("%w: producer %d sent epoch %d, sequence %d", ErrOutOfOrder, h.ProducerID, h.ProducerEpoch, h.FirstSequence)
 	case r == nil: // never seen, or forgotten: its first word is believed, as Kafka does
+		if p.crowded(1) {
+			if _, seen := p.oldest(); seen <= now && seen > now-producerIdle.Milliseconds() { // a clock that went back locks nobody out
+				return nil, fmt.Errorf("%w: producer %d", ErrProducers, h.ProducerID)
+			}
+		}
 		return nil, nil
 	case h.ProducerEpoch < r.epoch:
 		return nil, fmt.Errorf("%w: producer %d has epoch %d, the batch %d", ErrProducerFenced, h.ProducerID, r.epoch, h.ProducerEpoch)
@@ -71,8 +76,12 @@ func (p *Partition) sent(h *batch.Header, now int64) {
 	}
 	r := p.producers[h.ProducerID]
 	if r == nil {
-		if len(p.producers) >= maxProducers || p.s.producers.Load() >= maxAllProducers {
-			p.forgetOldest()
+		// What a leader took its replicas take too: they have more room, and forget an active one only beyond that.
+		if p.crowded(1) {
+			if id, seen := p.oldest(); p.crowded(2) || seen <= now-producerIdle.Milliseconds() {
+				delete(p.producers, id)
+				p.s.producers.Add(-1)
+			}
 		}
 		r = &producer{epoch: h.ProducerEpoch}
 		p.producers[h.ProducerID] = r
@@ -85,17 +94,21 @@ func (p *Partition) sent(h *batch.Header, now int64) {
 	r.add(sentBatch{h.FirstSequence, h.LastSequence(), h.BaseOffset, h.NextOffset()})
 }
 
-func (p *Partition) forgetOldest() {
-	oldest, seen := int64(-1), int64(0)
-	for id, r := range p.producers {
-		if oldest < 0 || r.seen < seen {
-			oldest, seen = id, r.seen
+// crowded tells whether another producer is one too many, with times as much room as a leader has.
+func (p *Partition) crowded(times int) bool {
+	n := len(p.producers)
+	return n >= times*maxProducers || n >= fewProducers && p.s.producers.Load() >= int64(times*maxAllProducers)
+}
+
+// oldest is the producer that was not seen for longest, and when it was; -1: there is none.
+func (p *Partition) oldest() (id, seen int64) {
+	id = -1
+	for i, r := range p.producers {
+		if id < 0 || r.seen < seen {
+			id, seen = i, r.seen
 		}
 	}
-	if oldest >= 0 {
-		delete(p.producers, oldest)
-		p.s.producers.Add(-1)
-	}
+	return id, seen
 }
 
 func (p *Partition) forgetProducers() {

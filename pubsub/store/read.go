@@ -8,8 +8,6 @@ import (
 	"os"
 	"sort"
 
-	"go.uber.org/zap"
-
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
@@ -40,10 +38,7 @@ func (p *Partition) Read(from int64, maxBytes int, upTo int64) ([]byte, error) {
 		if try < planAgain && gone(err) {
 			continue
 		}
-		if d := (*DamageError)(nil); errors.As(err, &d) {
-			p.s.m.damaged.Inc()
-		}
-		return b, err
+		return b, p.damage(err)
 	}
 }
 
@@ -72,6 +67,14 @@ func (p *Partition) Pieces(from int64, maxBytes int, upTo int64) (pieces [][]byt
 		return nil, err
 	}
 	return [][]byte{b}, nil
+}
+
+// damage counts an error of reading if it is damage, and gives it back.
+func (p *Partition) damage(err error) error {
+	if d := (*DamageError)(nil); errors.As(err, &d) {
+		p.s.m.damaged.Inc()
+	}
+	return err
 }
 
 func gone(err error) bool { return errors.Is(err, errGone) || errors.Is(err, os.ErrNotExist) }
@@ -344,56 +347,6 @@ func (s *Store) entriesBefore(r *run, end int64, n int) ([]entry, error) {
 		es = es[1:]
 	}
 	return es, fail
-}
-
-// OffsetAt finds the first batch that has a record at or after ts (ms), by what its producer says of it: the offset
-// where reading must begin, and a timestamp in it. False: none.
-func (p *Partition) OffsetAt(ts int64) (offset, timestamp int64, ok bool) {
-	for try := 0; try < planAgain; try++ {
-		p.mu.Lock()
-		runs := make([]run, 0, 1)
-		for _, r := range p.runs {
-			if r.maxTs >= ts {
-				runs = append(runs, *r)
-			}
-		}
-		start, end := p.start, p.end
-		p.mu.Unlock()
-		var err error
-		for i := range runs {
-			r := &runs[i]
-			for at := max(r.base, start); at < r.next && err == nil; {
-				var es []entry
-				var next int64
-				if es, next, err = p.s.entriesFrom(r, at); err != nil {
-					break
-				}
-				for _, e := range es {
-					if e.maxTs >= ts && e.base < end {
-						return p.firstAt(r, e, ts, start)
-					}
-				}
-				at = next
-			}
-		}
-		if err == nil {
-			return 0, 0, false
-		}
-		if !gone(err) {
-			p.s.m.damaged.Inc()
-			p.s.log.Error("an offset could not be found by time", zap.Stringer("partition", p.id), zap.Error(err))
-			return 0, 0, false
-		}
-	}
-	return 0, 0, false
-}
-
-func (p *Partition) firstAt(r *run, e entry, ts, start int64) (offset, timestamp int64, ok bool) {
-	timestamp = e.maxTs
-	if h, err := p.s.readHead(p.number, r.seg, e); err == nil && h.FirstTimestamp >= ts {
-		timestamp = h.FirstTimestamp
-	}
-	return max(e.base, start), timestamp, true
 }
 
 // everything is above all offsets: an upTo that leaves nothing out.

@@ -50,15 +50,21 @@ func (s *Store) tickPartitions(now time.Time) (aged bool) {
 	if len(parts) == partitionsPerTick {
 		s.cursor = parts[len(parts)-1].number
 	}
-	looked := 0
+	looked, idle := 0, producerExpiry
+	if s.producers.Load() >= maxAllProducers/4*3 {
+		idle = producerIdle
+	}
 	for _, p := range parts {
 		p.mu.Lock()
 		aged = aged || p.retention.Age > 0
 		start := p.retained(now)
-		if looked += len(p.producers); len(p.producers) > 0 && looked <= producersPerTick {
+		if len(p.producers) > 0 && p.number > s.asked && looked < producersPerTick {
+			if looked += len(p.producers); looked >= producersPerTick {
+				s.asked = p.number // the next Tick goes on behind it
+			}
 			s.wal.mu.Lock()
 			p.touch()
-			p.expireProducers(now.Add(-producerExpiry).UnixMilli())
+			p.expireProducers(now.Add(-idle).UnixMilli())
 			s.wal.mu.Unlock()
 		}
 		p.mu.Unlock()
@@ -68,6 +74,9 @@ func (s *Store) tickPartitions(now time.Time) (aged bool) {
 				return aged
 			}
 		}
+	}
+	if looked < producersPerTick && s.cursor == 0 {
+		s.asked = 0
 	}
 	return aged
 }

@@ -102,8 +102,8 @@ func TestWhatLivesInDeadSegmentsMovesForward(t *testing.T) {
 	check := func() {
 		require.Equal(t, want, all(t, quiet))
 		require.Equal(t, []EpochStart{{0, 0}, {1, 40}}, quiet.Epochs())
-		off, _, ok := quiet.OffsetAt(195)
-		require.True(t, ok)
+		off, _, err := quiet.OffsetAt(195)
+		require.NoError(t, err)
 		require.Equal(t, int64(40), off)
 		require.True(t, add(t, quiet, 1, made(390, 2, 100, 390, 3, 0, 78)).Duplicate)
 	}

@@ -147,7 +147,7 @@ func (s *Store) decodeSnapshot(b []byte, seg uint32) (parts []*Partition, nextNu
 func (s *Store) decodePartition(r *snapReader) *Partition {
 	const i32max = 1<<31 - 1
 	number, n := binary.Uvarint(r.b)
-	if n <= 0 || number > 1<<32-1 {
+	if n <= 0 || number == 0 || number > 1<<32-1 { // they count from 1
 		r.fail("partition number")
 		n = 0
 	}
@@ -166,7 +166,7 @@ func (s *Store) decodePartition(r *snapReader) *Partition {
 	for i := r.num(0, maxEpochs); i > 0 && r.err == nil; i-- {
 		p.epochs = append(p.epochs, EpochStart{int32(r.num(0, i32max)), r.num(0, maxOffset)}) //nolint:gosec // checked
 	}
-	for i := r.num(0, maxProducers); i > 0 && r.err == nil; i-- {
+	for i := r.num(0, 2*maxProducers); i > 0 && r.err == nil; i-- {
 		id := r.num(0, 1<<63-1)
 		x := &producer{epoch: int16(r.num(0, 1<<15-1)), seen: r.num(-1<<62, 1<<62)} //nolint:gosec // checked
 		x.n = uint8(r.num(0, producerBatches))                                      //nolint:gosec // checked

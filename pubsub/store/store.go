@@ -41,6 +41,7 @@ type Store struct {
 
 	ticking sync.Mutex // one Tick at a time; guards the rest
 	cursor  uint32     // partition number where the next Tick goes on
+	asked   uint32     // the same, for producers
 	reserve bool       // the reserve file exists; flusher only
 	noted   Mark       // wal.mu: the last record says that all before it is durable
 
