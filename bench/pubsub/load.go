@@ -173,6 +173,7 @@ func (r *run) delay(ctx context.Context, rate int) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	profiled := r.profile(ctx, allLoad, rate, "a-second")
 	begun, before := time.Now(), r.used()
 	wg.Go(func() { produceAtRate(bounded, c, begun, rate, total) })
 	late := make([]time.Duration, 0, total)
@@ -190,6 +191,9 @@ func (r *run) delay(ctx context.Context, rate int) error {
 	r.note(rate, through{}, whatRateCPU, micros(r.beside(idle, begun, before))/float64(total))
 	r.note(rate, through{}, whatMedian, figures.Quantile(late, 0.5).Seconds()*1000)
 	r.note(rate, through{}, whatTail, figures.Quantile(late, 0.99).Seconds()*1000)
+	if err := profiled(); err != nil {
+		return err
+	}
 	return r.gone(ctx, topic)
 }
 

@@ -573,6 +573,6 @@ func TestLeavesAreMadeInGroups(t *testing.T) {
 	h, err := n.e.Head(ID{topicA, 0})
 	require.NoError(t, err)
 	require.EqualValues(t, count, h.Leaves)
-	require.LessOrEqual(t, log.reads.Load(), int64(count/50))
+	require.LessOrEqual(t, log.reads.Load(), int64(count/50), "in 20 ms")
 	n.close(t)
 }

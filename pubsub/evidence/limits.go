@@ -14,7 +14,7 @@ const (
 	// maxBatchLeaves is how many leaves one write to the database holds.
 	maxBatchLeaves = 1024
 	// gatherLeaves is how long committed batches wait for others before they are hashed and written together.
-	gatherLeaves = 10 * time.Millisecond
+	gatherLeaves = 25 * time.Millisecond
 	// maxAskHeads is how many heads one question asks for, maxAskLeaves how many leaves.
 	maxAskHeads  = 4096
 	maxAskLeaves = 8192
