@@ -263,6 +263,9 @@ func smallLimits(c *Config) {
 
 // Whatever two hosts do, a third gets its answers: it connects, reads, executes, searches, submits and subscribes.
 func TestOthersAreAnsweredUnderAttack(t *testing.T) {
+	if testing.Short() {
+		return // takes seconds: for `make test`
+	}
 	n := newNet(t, 0, smallLimits)
 	addr := n.deploy()
 	for i := range 60 {

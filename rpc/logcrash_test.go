@@ -143,6 +143,9 @@ func TestLogIndexOnAFullDisk(t *testing.T) {
 
 // However a small index is cut off, padded or changed, it gives right answers at once, and is whole again in the end.
 func TestLogIndexCutAnywhere(t *testing.T) {
+	if testing.Short() {
+		return // takes seconds: for `make test`
+	}
 	d := newLogDir(t)
 	d.grow(logSection + 8)
 	d.open()
