@@ -23,6 +23,7 @@ type Config struct {
 	Advertise string `mapstructure:"advertise" comment:"host:port under which clients and other brokers reach this broker; it is registered on the chain."`
 
 	OffsetReplicas int           `mapstructure:"offset_replicas" comment:"Replicas of _bps.offsets, which keeps consumer groups: the topic is made when so many brokers live."`
+	UncleanOffsets bool          `mapstructure:"unclean_offsets" comment:"Let _bps.offsets go on with what is left where most of its replicas lost their disks: committed offsets may be lost. For that time only."`
 	ReplaceAfter   time.Duration `mapstructure:"replace_after" comment:"A broker that is silent for so long loses its replicas to another one, where there is one and a majority of the others is there; 0: never."`
 
 	LedgerAge time.Duration `mapstructure:"ledger_age" comment:"Serve clients by the ledger as it was, at most for so long without a final block: what was revoked since is not known. Then they are sent away until the chain goes on."`

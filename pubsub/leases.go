@@ -118,7 +118,7 @@ func (l *leases) apply(ctx context.Context, v *ledger.View) error {
 // told once more, and keeps its log for a while.
 func (l *leases) take(id store.ID, t *ledger.Topic, part *ledger.Partition, peers map[common.Address]string, retain store.Retention, mine bool) *replica.Lease {
 	old, known := l.known[id]
-	same := known && old.lease.Epoch == part.Epoch && callsAll(&old.lease, part, peers) && old.lease.Unclean == unclean(t)
+	same := known && old.lease.Epoch == part.Epoch && callsAll(&old.lease, part, peers) && old.lease.Unclean == l.b.unclean(t)
 	if same && old.retain == retain {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (l *leases) take(id store.ID, t *ledger.Topic, part *ledger.Partition, peer
 			retain = old.retain // also tried again; the lease counts now
 		}
 	}
-	lease := replica.Lease{Topic: id.Topic, Partition: id.Partition, Epoch: part.Epoch, Leader: peers[part.Leader], Whole: mine && l.whole(id, t), Unclean: unclean(t)}
+	lease := replica.Lease{Topic: id.Topic, Partition: id.Partition, Epoch: part.Epoch, Leader: peers[part.Leader], Whole: mine && l.whole(id, t), Unclean: l.b.unclean(t)}
 	for _, a := range part.Replicas {
 		lease.Replicas = append(lease.Replicas, peers[a])
 	}

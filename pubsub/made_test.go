@@ -158,6 +158,10 @@ func TestTheOwnersWishReachesTheReplicas(t *testing.T) {
 	require.NoError(t, b.leases.apply(t.Context(), x.view(t)))
 	require.Len(t, k.leases, 2)
 	require.True(t, k.leases[1].Unclean)
+
+	b.cfg.UncleanOffsets = true
+	require.True(t, b.unclean(&ledger.Topic{Name: offsetsTopic}), "it has no owner")
+	require.False(t, b.unclean(&ledger.Topic{Name: "acme.t"}))
 }
 
 // The log of a partition that others keep goes after a while, not before what it alone had is safe; the promises that go

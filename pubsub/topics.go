@@ -60,8 +60,11 @@ const (
 	setUnclean        = "unclean.leader.election.enable"
 )
 
-// unclean tells whether the owner wants a partition to go on with what is left where most of its replicas lost their disks.
-func unclean(t *ledger.Topic) bool { return t.Config[setUnclean] == "true" }
+// unclean tells whether the owner wants a partition to go on with what is left where most of its replicas lost their
+// disks. The brokers' own topic has no owner: who runs a broker says it.
+func (b *Broker) unclean(t *ledger.Topic) bool {
+	return t.Config[setUnclean] == "true" || t.Name == offsetsTopic && b.cfg.UncleanOffsets
+}
 
 // number is a setting of a topic, or what holds without it.
 func number(t *ledger.Topic, key string, without int64) int64 {

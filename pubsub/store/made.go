@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -36,6 +37,17 @@ func (s *Store) SetMade(height uint64) error {
 	defer s.making.Unlock()
 	if s.heights.Load() != nil {
 		return nil
+	}
+	if err := s.wal.admit(false); err != nil {
+		return err
+	}
+	s.wal.mu.Lock() // a log to stand beside, also where nothing else comes before the next start
+	s.wal.put(0, kindSynced, nil)
+	s.wal.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	if err := s.Sync(ctx); err != nil {
+		return err
 	}
 	return s.saveHeights(heights{height, height})
 }

@@ -45,6 +45,17 @@ func TestAStoreKnowsWhenItWasMade(t *testing.T) {
 	}
 }
 
+// A store that has nothing yet is not taken for a lost one at the next start.
+func TestAnEmptyStoreKnowsWhenItWasMade(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	require.NoError(t, s.SetMade(40))
+	s = open(t, disk{fs.Crash(1)}, testConfig())
+	made, ok := s.Made()
+	require.True(t, ok)
+	require.Equal(t, uint64(40), made)
+}
+
 func TestADamagedMadeIsNamed(t *testing.T) {
 	fs := newDisk()
 	s := open(t, fs, testConfig())
