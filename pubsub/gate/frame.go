@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/bornode/bornode/pubsub/kafka"
 )
 
 // Frames are held whole, with the 4 bytes of their length in front.
@@ -82,18 +84,28 @@ func appendRequest(dst, from []byte, body int, req kmsg.Request) []byte {
 
 // parseResponse reads the body of an answer.
 func parseResponse(frame []byte, h head, resp kmsg.Response) error {
+	body, err := checkAnswer(frame, h, resp)
+	if err != nil {
+		return err
+	}
+	if err := resp.ReadFrom(body); err != nil {
+		return fmt.Errorf("%s answer of version %d: %w", kmsg.NameForKey(h.key), h.version, err)
+	}
+	return nil
+}
+
+// checkAnswer finds the body of an answer, which a decoder may be given: also the client's own, behind this one. It sets
+// the version of resp.
+func checkAnswer(frame []byte, h head, resp kmsg.Response) (body []byte, err error) {
 	resp.SetVersion(h.version)
 	r := kbin.Reader{Src: frame[8:]}
 	if resp.IsFlexible() && h.key != int16(kmsg.ApiVersions) {
 		skipTags(&r)
 	}
 	if err := r.Complete(); err != nil {
-		return fmt.Errorf("the head of a %s answer: %w", kmsg.NameForKey(h.key), err)
+		return nil, fmt.Errorf("the head of a %s answer: %w", kmsg.NameForKey(h.key), err)
 	}
-	if err := resp.ReadFrom(r.Src); err != nil {
-		return fmt.Errorf("%s answer of version %d: %w", kmsg.NameForKey(h.key), h.version, err)
-	}
-	return nil
+	return r.Src, kafka.CheckAnswer(resp, r.Src)
 }
 
 // appendResponse puts an answer's frame into dst.

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/bornode/bornode/pubsub/batch"
+	"github.com/bornode/bornode/pubsub/kafka"
 	"github.com/bornode/bornode/pubsub/seal"
 )
 
@@ -71,4 +72,18 @@ func FuzzReadFrame(f *testing.F) {
 			_, _ = parseRequest(frame, h, kmsg.NewPtrProduceRequest())
 		}
 	})
+}
+
+// A few bytes that announce billions of tags keep nobody busy: neither the engine nor the client behind it gets them.
+func TestAnswersWithEndlessTagsAreRefused(t *testing.T) {
+	for key, version := range map[kmsg.Key]int16{kmsg.Metadata: 9, kmsg.JoinGroup: 9, kmsg.OffsetFetch: 8} {
+		resp := kmsg.ResponseForKey(int16(key))
+		h := head{key: int16(key), version: version}
+		frame := appendResponse(nil, h, resp)
+		_, err := checkAnswer(frame, h, resp)
+		require.NoError(t, err)
+		frame = append(frame[:len(frame)-1], 0xff, 0xff, 0xff, 0xff, 0x0f) // tags at the end: none, then 2^32-1
+		_, err = checkAnswer(frame, h, resp)
+		require.ErrorIs(t, err, kafka.ErrFrame)
+	}
 }

@@ -200,7 +200,11 @@ func (s *session) deliver(x *exchange) error {
 		return nil
 	}
 	out := frame
-	if x.answer != nil {
+	if x.answer == nil {
+		if _, err := checkAnswer(frame, x.head, kmsg.ResponseForKey(x.key)); err != nil {
+			return err
+		}
+	} else {
 		var err error
 		if out, err = x.answer(s.answered, frame); err != nil {
 			return err

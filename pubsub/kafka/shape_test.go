@@ -96,6 +96,33 @@ func TestShapesAreThoseOfTheCodec(t *testing.T) {
 	}
 }
 
+// The same of answers. Cut anywhere, or with a tail, they are refused.
+func TestAnswersAreThoseOfTheCodec(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for key := range answers {
+		for version := range kmsg.RequestForKey(key).MaxVersion() + 1 {
+			for range 40 {
+				resp := kmsg.ResponseForKey(key)
+				resp.SetVersion(version)
+				fill(r, reflect.ValueOf(resp).Elem(), 0)
+				body := resp.AppendTo(nil)
+				name := fmt.Sprintf("%s version %d", kmsg.NameForKey(key), version)
+				require.NoError(t, CheckAnswer(resp, body), name)
+				require.ErrorIs(t, CheckAnswer(resp, append(body, 0)), ErrFrame, name)
+				require.ErrorIs(t, CheckAnswer(resp, body[:r.IntN(len(body))]), ErrFrame, name)
+			}
+		}
+	}
+	for key := range shapes {
+		if _, ok := DefaultVersions()[key]; ok || ownKeys[key] != (Version{}) {
+			require.NotNil(t, answers[key], kmsg.NameForKey(key))
+		}
+	}
+	resp := kmsg.NewPtrMetadataResponse()
+	resp.Version = resp.MaxVersion() + 1
+	require.ErrorIs(t, CheckAnswer(resp, nil), ErrVersion)
+}
+
 func head(key, version int16, flexible bool) []byte {
 	b := kbin.AppendInt16(kbin.AppendInt16(nil, key), version)
 	b = kbin.AppendInt16(kbin.AppendInt32(b, 1), -1)
