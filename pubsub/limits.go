@@ -89,6 +89,8 @@ const (
 	attendTimes  = 3
 	// moveAgain is how long a partition rests whose change of replicas was refused.
 	moveAgain = 10 * time.Second
+	// declinedFor is for how long others come before a broker that was not taken in as a replica.
+	declinedFor = time.Minute
 	// maxPartitionsServed bounds the partitions that one broker keeps; leases above it are refused and told of.
 	maxPartitionsServed = 200_000
 	// defaultMaxMessage is max.message.bytes of a topic that does not say.

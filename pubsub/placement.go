@@ -67,7 +67,7 @@ func (p *placement) keeps(a common.Address) bool { return slices.Contains(p.repl
 // admit makes room for a broker, or takes it in.
 func (p *placement) admit(target, missing []common.Address, leaver common.Address) move {
 	n, sync := len(p.replicas), len(p.insync)
-	i := slices.IndexFunc(missing, func(a common.Address) bool { return slices.Contains(p.spare, a) })
+	i := slices.IndexFunc(p.spare, func(a common.Address) bool { return slices.Contains(missing, a) })
 	if i < 0 {
 		return move{} // none of them can be reached
 	}
@@ -77,7 +77,7 @@ func (p *placement) admit(target, missing []common.Address, leaver common.Addres
 		}
 	}
 	if n < contracts.MaxReplicas && (sync >= majority(n+1) || n == 1) { // a second one is needed for every majority of two
-		return move{replicas: p.with(missing[i]), added: missing[i]}
+		return move{replicas: p.with(p.spare[i]), added: p.spare[i]}
 	}
 	if leaver == (common.Address{}) || len(without(p.insync, leaver)) < majority(n-1) {
 		return move{}

@@ -23,10 +23,12 @@ type replacer struct {
 	silent    map[common.Address]time.Time // since when; of brokers that keep or are to keep what this one leads
 	newcomers map[store.ID]common.Address  // taken in, and not known to have everything yet
 	refused   map[store.ID]time.Time       // when a change was; it rests for moveAgain
+	declined  map[common.Address]time.Time // whom the ledger did not take in, and when: others come first for declinedFor
 }
 
 func newReplacer(b *Broker) *replacer {
-	return &replacer{b: b, silent: make(map[common.Address]time.Time), newcomers: make(map[store.ID]common.Address), refused: make(map[store.ID]time.Time)}
+	return &replacer{b: b, silent: make(map[common.Address]time.Time), newcomers: make(map[store.ID]common.Address), refused: make(map[store.ID]time.Time),
+		declined: make(map[common.Address]time.Time)}
 }
 
 func (r *replacer) run(ctx context.Context) {
@@ -144,6 +146,11 @@ func (r *replacer) settle(v *ledger.View, now time.Time) {
 			delete(r.refused, id)
 		}
 	}
+	for a, at := range r.declined {
+		if now.Sub(at) >= declinedFor {
+			delete(r.declined, a)
+		}
+	}
 	for id, a := range r.newcomers {
 		lease, ok := v.Lease(id.Topic, id.Partition)
 		if !ok || lease.Leader != r.b.deps.Account || !slices.Contains(lease.Replicas, a) || slices.Contains(r.insync(v, id), a) {
@@ -236,7 +243,8 @@ func (x *round) settled(t *ledger.Topic, p *ledger.Partition) bool {
 	return len(p.Replicas) == len(p.Wanted) && !slices.ContainsFunc(p.Wanted, func(a common.Address) bool { return !slices.Contains(p.Replicas, a) })
 }
 
-// spare are the live brokers that can be reached, those with the fewest replicas first.
+// spare are the live brokers that can be reached, those with the fewest replicas first. One that the ledger does not take
+// in, as it does not attend, comes last: it would be chosen again and again, and others that could help never.
 func (x *round) spare() (list []common.Address) {
 	if x.loads == nil {
 		x.loads = make(map[common.Address]int)
@@ -258,7 +266,7 @@ func (x *round) spare() (list []common.Address) {
 		}
 	}
 	slices.SortFunc(list, func(a, b common.Address) int {
-		return cmp.Or(x.loads[a]-x.loads[b], int(x.brokers[a].ID-x.brokers[b].ID))
+		return cmp.Or(x.r.declined[a].Compare(x.r.declined[b]), x.loads[a]-x.loads[b], int(x.brokers[a].ID-x.brokers[b].ID))
 	})
 	return list
 }
@@ -279,8 +287,16 @@ func (r *replacer) send(ctx context.Context, x *round) {
 	_ = g.Wait()
 	for i, s := range x.steps {
 		if !made[i] {
-			r.refused[s.id] = r.b.deps.Now()
+			r.rest(&s, r.b.deps.Now())
 		}
+	}
+}
+
+// rest notes that a step was not made.
+func (r *replacer) rest(s *step, now time.Time) {
+	r.refused[s.id] = now
+	if s.added != (common.Address{}) {
+		r.declined[s.added] = now
 	}
 }
 

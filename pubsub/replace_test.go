@@ -158,6 +158,28 @@ func TestARetiredBrokerIsReplacedAtOnceAndWithinBounds(t *testing.T) {
 	require.Len(t, r.look(v, now).steps, maxMoves)
 }
 
+// A broker that is there and does not attend, as its disk is full, is not taken in by the ledger: another one is asked,
+// although it keeps more, also where the owner wants both.
+func TestABrokerThatIsNotTakenInDoesNotKeepOthersOut(t *testing.T) {
+	for _, wanted := range []string{"", "LFDX"} {
+		c, l, r := replacing(t, 1)
+		l.insync = []string{"L", "F"}
+		c.topic.Leases[0].Replicas, c.topic.Leases[0].Wanted = accountsOf("LF"), accountsOf(wanted)
+		v, now := c.view(t), time.Unix(1e6, 0)
+		ask := func(after time.Duration) string {
+			steps := r.look(v, now.Add(after)).steps
+			require.Len(t, steps, 1)
+			r.rest(&steps[0], now.Add(after))
+			return letters([]common.Address{steps[0].added})
+		}
+		require.Equal(t, "D", ask(0))
+		require.Empty(t, r.look(v, now.Add(moveAgain-1)).steps)
+		require.Equal(t, "X", ask(moveAgain), wanted)
+		require.Equal(t, "D", ask(2*moveAgain), "nobody else is left")
+		require.Equal(t, "X", ask(moveAgain+declinedFor), "it may attend by now")
+	}
+}
+
 func TestALeaderWithoutItsRoleLosesItsLeases(t *testing.T) {
 	c, l, r := replacing(t, 1)
 	c.topic.Leases[0].Replicas, c.topic.Leases[0].Leader = accountsOf("DFL"), common.Address{'D'}
