@@ -193,8 +193,11 @@ func (c *core) setLease(l Lease) error {
 	case l.Epoch == promised, promised < 0 && c.forgot():
 		// The process before this one may have led the epoch, also where the disk with its promise was lost. What it sent to
 		// others and did not have on disk may differ from what this one would send: one epoch, two logs. Another epoch is the
-		// way out.
+		// way out. Without its disk it would lead that one only when it has copied everything: the others may claim first.
 		c.role = retired
+		if c.forgot() {
+			c.giveUp()
+		}
 		c.out.lost()
 	default:
 		c.role, c.kept = fencing, goesOn

@@ -141,7 +141,10 @@ func (p *part) silence(now time.Time) time.Duration {
 // rank is this broker's place in line for the lease; the lock is held.
 func (p *part) rank() int {
 	l := &p.core.lease
-	if l.Leader == p.m.self {
+	switch {
+	case l.Leader == p.m.self && p.core.forgot():
+		return len(l.Replicas) - 1 // it would have to copy the log first
+	case l.Leader == p.m.self:
 		return 0
 	}
 	rank := 0
