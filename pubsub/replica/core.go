@@ -61,6 +61,7 @@ type core struct {
 	lease   Lease
 	role    role
 	broken  error // the log and the leader's contradict each other, or the log fails: nothing is taken until the next lease
+	apart   bool  // it has what was committed and the log that counts lacks: it may be the last to have it
 	cuts    uint64
 	durable snapshot
 	hw      int64
@@ -277,6 +278,7 @@ func (c *core) fail(what string, err error) {
 		return
 	}
 	c.broken, c.led = err, -2 // its log is not to be relied on without looking at others
+	c.apart = c.apart || errors.Is(err, errApart)
 	c.out.count(eventBroken, 1)
 	c.log.Error("replication of a partition stops: "+what, zap.Binary("topic", c.id.Topic[:]),
 		zap.Int32("partition", c.id.Partition), zap.Int32("epoch", c.lease.Epoch), zap.Stringer("role", c.role), zap.Error(err))

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/bornode/bornode/pubsub/batch"
@@ -47,7 +48,7 @@ func (c *core) onAppend(it *item) {
 			c.fail("its log cannot be brought in line with the leader's", err)
 			return
 		}
-		c.aligned = true
+		c.aligned, c.apart = true, false
 	}
 	if !c.aligned || it.From > c.data.End() {
 		c.sendState = true // something was lost on the way: begin again
@@ -114,12 +115,15 @@ func (c *core) enter() error {
 	return nil
 }
 
+// errApart: this log has what was committed, and the one that counts has not.
+var errApart = errors.New("replica: the log that counts lacks what is committed")
+
 // align cuts off what another log, which counts, does not have: all after match, or everything to go on at start.
 func (c *core) align(match int64, restart bool, start int64) error {
 	end := c.data.End()
 	if restart {
 		if start < c.hw && match < c.hw {
-			return fmt.Errorf("replica: told to begin anew at %d, committed is %d", start, c.hw)
+			return fmt.Errorf("%w: told to begin anew at %d, committed is %d", errApart, start, c.hw)
 		}
 		// What lies below the start of the log that counts was kept for as long as the topic says.
 		if err := c.setAside(max(start, c.hw, c.data.Start()), end); err != nil {
@@ -135,7 +139,7 @@ func (c *core) align(match int64, restart bool, start int64) error {
 		return nil
 	}
 	if match < c.hw {
-		return fmt.Errorf("replica: told to cut at %d what is committed up to %d", match, c.hw)
+		return fmt.Errorf("%w: told to cut at %d what is committed up to %d", errApart, match, c.hw)
 	}
 	if err := c.setAside(match, end); err != nil {
 		return err

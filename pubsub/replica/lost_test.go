@@ -157,6 +157,30 @@ func TestTheBestOfWhatIsLeft(t *testing.T) {
 	require.Equal(t, int64(10), c.core.hw)
 }
 
+// A broker that comes back after an election from what was left has what nobody else has any more: it keeps its log, also
+// when others take its place.
+func TestTheLastLogIsNotSpent(t *testing.T) {
+	_, b, _ := committedByTwo(t)
+	a, c := onNewDisk(t, "a"), onNewDisk(t, "c")
+	lead(t, Lease{Epoch: 2, Leader: "c", Replicas: abc, Unclean: true}, a, c)
+	lease := Lease{Epoch: 3, Leader: "c", Replicas: abc, Unclean: true}
+	lead(t, lease, a, c)
+	require.True(t, c.core.ready)
+	require.Zero(t, c.core.hw, "nothing was left")
+	spent := func(n *node) bool {
+		return (&Manager{self: n.name, parts: map[ID]*part{simID: {core: n.core}}}).Spent(simID)
+	}
+	require.NoError(t, b.core.setLease(lease))
+	exchange(a, b, c)
+	require.ErrorIs(t, b.core.broken, errApart)
+	lead(t, Lease{Epoch: 4, Leader: "c", Replicas: []string{"a", "c"}}, a, b, c)
+	require.Equal(t, idle, b.core.role)
+	require.Equal(t, int64(10), b.core.data.End())
+	require.False(t, spent(b))
+	lead(t, Lease{Epoch: 5, Leader: "c", Replicas: []string{"c"}}, a, c)
+	require.True(t, spent(a))
+}
+
 // A leader that takes in a replica goes on with its own log: it needs nobody's word on what it committed alone, not even
 // where the newcomer is needed for every majority from now on.
 func TestALeaderThatGoesOnKeepsItsLog(t *testing.T) {

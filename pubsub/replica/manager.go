@@ -175,7 +175,7 @@ func (m *Manager) Drop(id ID) error {
 }
 
 // Spent reports that this broker is no replica of the partition and that what it alone had is safe with the leader: its
-// log can be deleted, after Drop.
+// log can be deleted, after Drop. One that was seen to know more to be committed than its leader is never spent.
 func (m *Manager) Spent(id ID) bool {
 	p := m.part(id)
 	if p == nil {
@@ -184,7 +184,7 @@ func (m *Manager) Spent(id ID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.core
-	return c.role == idle && c.lease.Epoch >= 0 && c.broken == nil && c.stash == nil && !slices.Contains(c.lease.Replicas, m.self)
+	return c.role == idle && c.lease.Epoch >= 0 && c.broken == nil && !c.apart && c.stash == nil && !slices.Contains(c.lease.Replicas, m.self)
 }
 
 // needPart gives the part of a lease; nil: it is none of this broker's business.
