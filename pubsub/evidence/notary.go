@@ -310,6 +310,9 @@ func (e *Evidence) fill(ctx context.Context, id ID, gap *gapError) error {
 					break
 				}
 			}
+			if len(leaves) == 0 {
+				break // it has nothing of the gap, whatever it says
+			}
 			if err := e.trees.add(t, leaves, false); err != nil {
 				return err
 			}
