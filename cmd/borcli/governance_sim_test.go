@@ -234,10 +234,10 @@ func (s *simulatedChain) record(ref string) (any, error) {
 	return map[string]any{"raw": hexutil.Bytes(s.records[n].Encode())}, nil
 }
 
-// pass lets time go by.
+// pass lets time go by. The simulated chain refuses that until its pool has noticed that the last block took everything.
 func (s *simulatedChain) pass(d time.Duration) {
 	s.t.Helper()
-	require.NoError(s.t, s.backend.AdjustTime(d))
+	require.Eventually(s.t, func() bool { return s.backend.AdjustTime(d) == nil }, 30*time.Second, time.Millisecond)
 }
 
 // borcli runs a command line against a node.
