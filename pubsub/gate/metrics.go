@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	meters "github.com/bornode/bornode/internal/metrics"
 	"github.com/bornode/bornode/pubsub/seal"
 )
 
@@ -17,42 +18,19 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	var errs []error
-	register := func(c prometheus.Collector) {
-		if reg != nil {
-			errs = append(errs, reg.Register(c))
-		}
-	}
-	opts := func(name, help string) prometheus.Opts {
-		return prometheus.Opts{Namespace: "bornode", Subsystem: "topics_gate", Name: name, Help: help}
-	}
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts(opts(name, help)))
-		register(c)
-		return c
-	}
-	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts(opts(name, help)), labels)
-		register(c)
-		return c
-	}
-	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts(opts(name, help)))
-		register(g)
-		return g
-	}
+	f := meters.New(reg, "topics_gate")
 	m := &metrics{
-		connections: gauge("connections", "Connections of clients, each with one to a broker."),
-		pending:     gauge("unproved_batches", "Delivered batches that no checkpoint on the chain binds yet."),
-		requests:    vec("requests_total", "Requests of clients, by kind.", "request"),
-		failures:    vec("failures_total", "What brokers served or refused that was told as an error, by kind: tampered, disputed, unproved, no_key, downgrade, login, unreachable, other.", "kind"),
-		sealed:      counter("sealed_batches_total", "Batches that were encrypted."),
-		opened:      counter("opened_batches_total", "Batches that were decrypted."),
-		repeated:    counter("repeated_batches_total", "Batches that stood in a partition twice and were shown once."),
-		refused:     counter("refused_batches_total", "Batches that were not sent, for want of a key or of an answer from the chain."),
-		proved:      counter("proved_batches_total", "Delivered batches that a checkpoint on the chain was found to bind."),
+		connections: f.Gauge("connections", "Connections of clients, each with one to a broker."),
+		pending:     f.Gauge("unproved_batches", "Delivered batches that no checkpoint on the chain binds yet."),
+		requests:    f.CounterVec("requests_total", "Requests of clients, by kind.", "request"),
+		failures:    f.CounterVec("failures_total", "What brokers served or refused that was told as an error, by kind: tampered, disputed, unproved, no_key, downgrade, login, unreachable, other.", "kind"),
+		sealed:      f.Counter("sealed_batches_total", "Batches that were encrypted."),
+		opened:      f.Counter("opened_batches_total", "Batches that were decrypted."),
+		repeated:    f.Counter("repeated_batches_total", "Batches that stood in a partition twice and were shown once."),
+		refused:     f.Counter("refused_batches_total", "Batches that were not sent, for want of a key or of an answer from the chain."),
+		proved:      f.Counter("proved_batches_total", "Delivered batches that a checkpoint on the chain was found to bind."),
 	}
-	return m, errors.Join(errs...)
+	return m, f.Err()
 }
 
 // failed counts a failure by its kind.
