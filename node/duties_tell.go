@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	meters "github.com/bornode/bornode/internal/metrics"
 	"github.com/bornode/bornode/txpool"
 )
 
@@ -17,31 +18,16 @@ type dutyMetrics struct {
 }
 
 func newDutyMetrics(reg prometheus.Registerer) (*dutyMetrics, error) {
-	var errs []error
-	register := func(c prometheus.Collector) {
-		if reg != nil {
-			errs = append(errs, reg.Register(c))
-		}
-	}
-	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "bornode", Subsystem: "duties", Name: name, Help: help})
-		register(g)
-		return g
-	}
-	counter := func(name, help string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "bornode", Subsystem: "duties", Name: name, Help: help}, []string{"result"})
-		register(c)
-		return c
-	}
+	f := meters.New(reg, "duties")
 	m := &dutyMetrics{
-		sent:     counter("transactions_total", "transactions for the producer's account: sent, refused by the contract or the pool"),
-		evidence: counter("evidence_total", "provable faults of others: found, final (slashed), refused, dropped"),
-		waiting:  gauge("evidence_waiting", "provable faults whose verdict is not final yet"),
-		seated:   gauge("seated_state", "1 while the producer's account has a seat in the schedule chosen last"),
-		jailed:   gauge("jailed_state", "1 while the producer's account is in jail"),
-		free:     gauge("jailed_until_seconds", "Unix time from which the producer's account may leave jail; 0: not in jail"),
+		sent:     f.CounterVec("transactions_total", "transactions for the producer's account: sent, refused by the contract or the pool", "result"),
+		evidence: f.CounterVec("evidence_total", "provable faults of others: found, final (slashed), refused, dropped", "result"),
+		waiting:  f.Gauge("evidence_waiting", "provable faults whose verdict is not final yet"),
+		seated:   f.Gauge("seated_state", "1 while the producer's account has a seat in the schedule chosen last"),
+		jailed:   f.Gauge("jailed_state", "1 while the producer's account is in jail"),
+		free:     f.Gauge("jailed_until_seconds", "Unix time from which the producer's account may leave jail; 0: not in jail"),
 	}
-	return m, errors.Join(errs...)
+	return m, f.Err()
 }
 
 // tell says what changed for the producer since the last look.
