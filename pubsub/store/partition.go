@@ -201,14 +201,15 @@ func (p *Partition) extend(r *run, e entry, next int64) {
 	p.s.account(r.seg, int64(e.size), 0)
 }
 
-// addMoved takes a batch that was copied forward, in the place of what holds its offsets. False: it is live no more.
+// addMoved takes a batch that was copied forward, in the place of what holds its offsets, as far as these are the log's: of
+// one that begins below start, the rest may have been truncated. False: it is live no more.
 func (p *Partition) addMoved(h *batch.Header, at place) bool {
-	base, next := h.BaseOffset, h.NextOffset()
-	if next <= p.start || base >= p.end {
+	base, next := max(h.BaseOffset, p.start), min(h.NextOffset(), p.end)
+	if base >= next {
 		return false
 	}
 	i := p.cutOut(base, next)
-	e := entry{base: base, maxTs: h.MaxTimestamp, pos: at.pos, size: at.size}
+	e := entry{base: h.BaseOffset, maxTs: h.MaxTimestamp, pos: at.pos, size: at.size}
 	if i > 0 {
 		if l := p.runs[i-1]; l.seg == at.seg && !l.sealed() && l.moved && l.next == base {
 			p.extend(l, e, next)

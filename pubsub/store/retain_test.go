@@ -189,6 +189,37 @@ func TestACopyOfWhatWasTruncatedMeanwhileIsNotTaken(t *testing.T) {
 	require.Equal(t, want, all(t, p))
 }
 
+// A batch that begins below the start of the log is dropped whole by a truncation, also if it was copied forward before.
+func TestACopyThatBeginsBelowTheStartIsTruncated(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	add(t, p, 0, plain(1, 10, 500))
+	for i := range 100 { // of another partition: full segments
+		add(t, create(t, s, 1), 0, plain(i, 1, 900))
+	}
+	sealed(t, s)
+	p.SetCommitted(5)
+	require.NoError(t, p.DeleteBefore(5))
+	old, err := p.Read(5, 4000, everything)
+	require.NoError(t, err)
+	require.NoError(t, p.putMoved(1, old))
+	moved := p.runs[0].seg
+	require.Greater(t, moved, uint32(1))
+	_, err = p.Truncate(7)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), p.End())
+	require.NoError(t, p.putMoved(moved, old), "it may have been read before")
+	want := [][]byte{plain(2, 3, 500)}
+	add(t, p, 0, want[0])
+	check := func() { require.Equal(t, want, all(t, p)) }
+	check()
+	require.NoError(t, s.Close())
+	s = open(t, fs, testConfig())
+	p = s.Partition(id(0))
+	check()
+}
+
 // What somebody still has to read stays, whoever wants it dropped.
 func TestWhatIsHeldStays(t *testing.T) {
 	s := open(t, newDisk(), testConfig())
