@@ -183,7 +183,7 @@ func (p *Partition) Truncate(end int64) (Mark, error) {
 		return 0, err
 	}
 	w.mu.Lock()
-	at := w.put(p.number, kindTruncate, i64(end))
+	at := w.put(p.number, kindTruncate, encodeTruncate(end, found))
 	p.touch()
 	p.truncate(end, found)
 	w.mu.Unlock()

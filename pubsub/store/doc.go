@@ -15,7 +15,7 @@
 // snapshot needs wal.mu alone, and an append is in the log and in the state at one moment. One goroutine (Store.flusher)
 // writes and syncs the log; a second (Store.keeper) writes index files and snapshots. Readers hold no lock during I/O.
 // Lock order: Store.mu, Partition.mu, wal.mu. Truncate alone reads files under Partition.mu: it is rare and must know
-// what its producers had sent.
+// what its producers had sent. Records say all that a start needs: it never asks a segment for what a later record changed.
 //
 // # Invariants
 //

@@ -133,7 +133,7 @@ func (p *Partition) sentBefore(end int64) (map[int64]*producer, error) {
 	lost := make(map[int64]*producer)
 	for id, r := range p.producers {
 		if r.n > 0 && r.sent[0].base >= end {
-			lost[id] = &producer{epoch: -1, seen: r.seen}
+			lost[id] = &producer{epoch: -1}
 		}
 	}
 	if len(lost) == 0 {
@@ -171,6 +171,42 @@ func (p *Partition) sentBefore(end int64) (map[int64]*producer, error) {
 	return lost, nil
 }
 
+// The record of a truncation has the new end, i64, and what sentBefore found: a start could not find it again, for the
+// segments that held it may be gone by then. Per batch, integers big-endian:
+//
+//	producer i64 | epoch i16 | first sequence i32 | last sequence i32 | base i64 | next i64
+const (
+	truncateBytes = 8
+	sentBytes     = 34
+)
+
+func encodeTruncate(end int64, found map[int64]*producer) []byte {
+	b := i64(end)
+	for id, r := range found {
+		for _, x := range r.sent[:r.n] {
+			b = append(b, i64(id)...)
+			b = be.AppendUint16(b, uint16(r.epoch)) //nolint:gosec // two's complement, read back the same way
+			b = append(append(b, i32(x.firstSeq)...), i32(x.lastSeq)...)
+			b = append(append(b, i64(x.base)...), i64(x.next)...)
+		}
+	}
+	return b
+}
+
+func decodeTruncate(b []byte) (end int64, found map[int64]*producer) {
+	end, found = toI64(b), make(map[int64]*producer)
+	for b = b[truncateBytes:]; len(b) > 0; b = b[sentBytes:] {
+		r := found[toI64(b)]
+		if r == nil {
+			r = new(producer)
+			found[toI64(b)] = r
+		}
+		r.epoch = int16(be.Uint16(b[8:])) //nolint:gosec // as above
+		r.add(sentBatch{toI32(b[10:]), toI32(b[14:]), toI64(b[18:]), toI64(b[26:])})
+	}
+	return end, found
+}
+
 // unsend forgets the batches from end on; found is what sentBefore said. The caller holds mu and wal.mu.
 func (p *Partition) unsend(end int64, found map[int64]*producer) {
 	for id, r := range p.producers {
@@ -181,6 +217,7 @@ func (p *Partition) unsend(end int64, found map[int64]*producer) {
 			continue
 		}
 		if f := found[id]; f != nil && f.n > 0 {
+			f.seen = r.seen
 			p.producers[id] = f
 			continue
 		}

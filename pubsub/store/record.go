@@ -35,7 +35,7 @@ const (
 	kindDelete         // nothing
 	kindPromise        // epoch i32
 	kindEnter          // epoch i32
-	kindTruncate       // end i64
+	kindTruncate       // end i64, then of producers that lose all that is remembered what they had sent before: see encodeTruncate
 	kindStart          // start i64
 	kindReset          // start = end i64
 	kindCommitted      // offset i64
@@ -44,8 +44,8 @@ const (
 	kinds
 )
 
-// payloadBytes is the exact length of a payload; batches say theirs themselves.
-var payloadBytes = [kinds]int{kindBatch: -1, kindMoved: -1, kindCreate: 52, kindPromise: 4, kindEnter: 4, kindTruncate: 8,
+// payloadBytes is the exact length of a payload; -1: see goodLength.
+var payloadBytes = [kinds]int{kindBatch: -1, kindMoved: -1, kindCreate: 52, kindPromise: 4, kindEnter: 4, kindTruncate: -1,
 	kindStart: 8, kindReset: 8, kindCommitted: 8}
 
 var (
@@ -124,10 +124,20 @@ func recordSize(b []byte, pos uint32) (int, error) {
 		return 0, fmt.Errorf("%w: kind %d", errRecord, k)
 	case be.Uint32(b[8:]) != pos:
 		return 0, fmt.Errorf("%w: it says position %d", errRecord, be.Uint32(b[8:]))
-	case isBatch(k) && (n < batch.HeaderBytes || n > maxPayloadBytes), !isBatch(k) && int(n) != payloadBytes[k]:
+	case !goodLength(k, n):
 		return 0, fmt.Errorf("%w: %d bytes of kind %d", errRecord, n, k)
 	}
 	return recordHeaderBytes + int(n), nil
+}
+
+func goodLength(k kind, n uint32) bool {
+	switch {
+	case isBatch(k):
+		return n >= batch.HeaderBytes && n <= maxPayloadBytes
+	case k == kindTruncate:
+		return n >= truncateBytes && n <= truncateBytes+maxRebuildHeads*sentBytes && (n-truncateBytes)%sentBytes == 0
+	}
+	return int(n) == payloadBytes[k]
 }
 
 // decodeRecord reads the record that begins b and stands at pos of a segment. Every checksum is verified.

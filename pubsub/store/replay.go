@@ -104,17 +104,6 @@ func (s *Store) replayRecord(seg uint32, r *record) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var lost map[int64]*producer
-	end := p.end
-	if r.kind == kindTruncate {
-		var err error
-		if end = toI64(r.payload); end < p.start || end > p.end {
-			return fmt.Errorf("partition %v has %d to %d, it was truncated to %d", p.id, p.start, p.end, end)
-		}
-		if lost, err = p.sentBefore(end); err != nil {
-			return err
-		}
-	}
 	s.wal.mu.Lock()
 	defer s.wal.mu.Unlock()
 	at := place{seg, r.pos, uint32(len(r.payload))} //nolint:gosec // bounded
@@ -127,7 +116,11 @@ func (s *Store) replayRecord(seg uint32, r *record) error {
 	case kindMoved:
 		p.addMoved(&r.header, at)
 	case kindTruncate:
-		p.truncate(end, lost)
+		end, found := decodeTruncate(r.payload)
+		if end < p.start || end > p.end {
+			return fmt.Errorf("partition %v has %d to %d, it was truncated to %d", p.id, p.start, p.end, end)
+		}
+		p.truncate(end, found)
 	default:
 		p.apply(r.kind, r.payload)
 		if r.kind == kindDelete {

@@ -220,6 +220,44 @@ func TestACopyThatBeginsBelowTheStartIsTruncated(t *testing.T) {
 	check()
 }
 
+// What a producer had sent before a truncation is known after a start, though the segment that held it was removed since.
+func TestATruncationKnowsWhatWasSentAfterAStart(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p, busy := create(t, s, 0), create(t, s, 1)
+	fill := func(n int) {
+		for i := range n {
+			add(t, busy, 0, plain(i, 1, 900))
+		}
+		sealed(t, s)
+	}
+	send := func(seq int) Appended { return add(t, p, 0, made(seq, 1, 100, 0, 7, 0, int32(seq))) }
+	for i := range 6 {
+		send(i)
+	}
+	fill(60)
+	for i := range producerBatches {
+		send(6 + i)
+	}
+	fill(60)
+	_, err := p.Truncate(6)
+	require.NoError(t, err)
+	busy.SetCommitted(busy.End())
+	require.NoError(t, busy.DeleteBefore(busy.End()))
+	synced(t, s)
+	snaps := slices.Clone(s.snaps)
+	tick(t, s, time.UnixMilli(0))
+	require.NotContains(t, logs(t, fs), uint32(1))
+	require.Equal(t, snaps, s.snaps, "a snapshot would know")
+	left := disk{fs.Copy()}
+	require.NoError(t, s.Close())
+	s = open(t, left, testConfig())
+	p = s.Partition(id(0))
+	require.Len(t, all(t, p), 6)
+	require.True(t, send(5).Duplicate)
+	require.False(t, send(6).Duplicate)
+}
+
 // What somebody still has to read stays, whoever wants it dropped.
 func TestWhatIsHeldStays(t *testing.T) {
 	s := open(t, newDisk(), testConfig())
