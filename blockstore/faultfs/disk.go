@@ -139,6 +139,36 @@ func (d *Disk) Copy() *Disk {
 	return out
 }
 
+// Killed is Copy, but what was not synced still is not: a Crash of the new disk may lose it, as a power cut does that
+// comes after the kill of a process.
+func (d *Disk) Killed() *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out, copies := New(), make(map[*inode]*inode)
+	clone := func(f *inode) *inode {
+		if f != nil && copies[f] == nil {
+			n := newInode(f.data)
+			n.durable, n.pending = append([]byte(nil), f.durable...), append([]write(nil), f.pending...)
+			copies[f] = n
+		}
+		return copies[f]
+	}
+	for name, from := range d.dirs {
+		to := newDir()
+		for base, f := range from.now {
+			to.now[base] = clone(f)
+		}
+		for base, f := range from.durable {
+			to.durable[base] = clone(f)
+		}
+		for _, c := range from.pending {
+			to.pending = append(to.pending, dirChange{c.name, clone(c.file)})
+		}
+		out.dirs[name] = to
+	}
+	return out
+}
+
 func newInode(data []byte) *inode {
 	return &inode{data: append([]byte(nil), data...), durable: append([]byte(nil), data...)}
 }
