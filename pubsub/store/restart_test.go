@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/pubsub/batch"
 )
 
 // badReads is a disk whose reads fail when fail says so.
@@ -191,4 +193,55 @@ func snapsOf(t *testing.T, fs FS) (out []uint32) {
 		}
 	}
 	return out
+}
+
+// Whatever a partition was given to keep, snapshots hold it: they are all that a start has once segments were removed.
+func TestSnapshotsHoldWhatPartitionsTake(t *testing.T) {
+	for what, prepare := range map[string]func(s *Store, p *Partition){
+		"longest retention": func(s *Store, _ *Partition) {
+			_, err := s.Create(id(0), Retention{Bytes: math.MaxInt64, Age: math.MaxInt64})
+			require.NoError(t, err)
+		},
+		"producer with a negative epoch, as a replica takes it": func(_ *Store, p *Partition) {
+			raw := made(1, 1, 10, 0, 5, -1, 0)
+			batch.Assign(raw, p.End(), 0)
+			_, err := p.Accept(raw)
+			require.NoError(t, err)
+		},
+	} {
+		fs := newDisk()
+		s := open(t, fs, testConfig())
+		p := create(t, s, 0)
+		prepare(s, p)
+		for i := range 200 {
+			add(t, p, 0, plain(i, 1, 900))
+		}
+		sealed(t, s)
+		p.SetCommitted(p.End())
+		require.NoError(t, p.DeleteBefore(p.End()))
+		tick(t, s, time.UnixMilli(0))
+		require.NotContains(t, logs(t, fs), uint32(1))
+		require.NoError(t, s.Close())
+		again, err := Open(testConfig(), fs, nil, nil)
+		require.NoError(t, err, what)
+		require.NoError(t, again.Close())
+	}
+}
+
+// A batch of which a start in its middle had left only the end is gone after a truncation: its producer has not sent it.
+func TestATruncatedBatchThatBeganBelowTheStartWasNotSent(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	send := func(p *Partition) Appended { return add(t, p, 0, made(1, 10, 100, 0, 7, 0, 0)) }
+	send(p)
+	p.SetCommitted(5)
+	require.NoError(t, p.DeleteBefore(5))
+	_, err := p.Truncate(7)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), p.End())
+	synced(t, s)
+	left := disk{fs.Copy()}
+	require.False(t, send(p).Duplicate)
+	require.False(t, send(open(t, left, testConfig()).Partition(id(0))).Duplicate)
 }
