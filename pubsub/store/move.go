@@ -11,18 +11,19 @@ import (
 // compact copies what is live in mostly dead segments forward, oldest first, at most moveBytesPerTick.
 func (s *Store) compact() error {
 	left := int64(moveBytesPerTick)
+	var errs []error
 	for _, seg := range s.sparse() {
 		if left <= 0 {
-			return nil
+			break
 		}
 		n, err := s.moveSegment(seg, left)
 		s.m.moved.Add(float64(n))
-		if err != nil {
-			return err
+		if errs = append(errs, err); err != nil && !isDamage(err) {
+			break
 		}
 		left -= n
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // sparse are the segments that are worth emptying.
@@ -49,8 +50,8 @@ func (s *Store) sparse() []uint32 {
 	return list
 }
 
-// moveSegment copies live batches of a segment forward until about limit bytes are copied.
-func (s *Store) moveSegment(seg uint32, limit int64) (moved int64, err error) {
+// moveSegment copies live batches of a segment forward until about limit bytes are copied. What is damaged stays.
+func (s *Store) moveSegment(seg uint32, limit int64) (moved int64, damage error) {
 	for _, p := range s.partitionsAfter(0, maxPartitions) {
 		for moved < limit {
 			n, err := p.moveOnce(seg)
@@ -58,12 +59,16 @@ func (s *Store) moveSegment(seg uint32, limit int64) (moved int64, err error) {
 			if errors.Is(err, ErrDeleted) || gone(err) || err == nil && n == 0 {
 				break
 			}
+			if isDamage(err) { // the others may be fine
+				damage = errors.Join(damage, p.damage(err))
+				break
+			}
 			if err != nil {
 				return moved, err
 			}
 		}
 	}
-	return moved, nil
+	return moved, damage
 }
 
 // moveOnce copies some batches of the first run that the partition has in the segment; 0: it has none there.

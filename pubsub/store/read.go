@@ -71,7 +71,7 @@ func (p *Partition) Pieces(from int64, maxBytes int, upTo int64) (pieces [][]byt
 
 // damage counts an error of reading if it is damage, and gives it back.
 func (p *Partition) damage(err error) error {
-	if d := (*DamageError)(nil); errors.As(err, &d) {
+	if isDamage(err) {
 		p.s.m.damaged.Inc()
 	}
 	return err

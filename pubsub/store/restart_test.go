@@ -245,3 +245,36 @@ func TestATruncatedBatchThatBeganBelowTheStartWasNotSent(t *testing.T) {
 	require.False(t, send(p).Duplicate)
 	require.False(t, send(open(t, left, testConfig()).Partition(id(0))).Duplicate)
 }
+
+// One damaged batch must not keep all other segments from being emptied.
+func TestDamageDoesNotStopMoving(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	busy := create(t, s, 9)
+	var kept []*Partition
+	for n := range int32(4) {
+		p := create(t, s, n)
+		kept = append(kept, p)
+		add(t, p, 0, plain(int(n), 1, 400))
+		for i := range 40 {
+			add(t, busy, 0, plain(i, 1, 900))
+		}
+	}
+	sealed(t, s)
+	busy.SetCommitted(busy.End())
+	require.NoError(t, busy.DeleteBefore(busy.End()))
+	require.NoError(t, fs.Corrupt(logName(1), func(b []byte) []byte {
+		b[int(kept[0].runs[0].bytes)+200] ^= 1
+		return b
+	}))
+	s.wal.mu.Lock()
+	w := s.wal
+	for _, c := range w.chunks { // what is in memory is not damaged
+		require.NotEqual(t, uint32(1), c.seg)
+	}
+	s.wal.mu.Unlock()
+	tick(t, s, time.UnixMilli(0))
+	for _, p := range kept[1:3] {
+		require.Greater(t, p.runs[0].seg, uint32(9), "partition %v was not copied forward", p.id)
+	}
+}
