@@ -193,7 +193,10 @@ func (f *file) Sync() error {
 	if err := f.check("sync", false); err != nil {
 		return err
 	}
-	if _, err := f.d.change(Sync, f.name); err != nil {
+	if v, err := f.d.change(Sync, f.name); err != nil {
+		if v.Lost && !v.Crash {
+			f.f.pending = nil
+		}
 		return err
 	}
 	for _, w := range f.f.pending {
