@@ -32,6 +32,7 @@ type model struct {
 	seed    int
 	dead    bool
 	trace   []string
+	copied  func() // takes what was read to be copied forward, as a Tick does that is slow
 }
 
 func newModel(t *testing.T, seed int) *model {
@@ -122,8 +123,43 @@ func (m *model) operate() {
 		}
 	case k < 92 && !m.dead:
 		m.look()
+	case k < 98:
+		m.move(n, p)
 	default:
 		m.tick()
+	}
+}
+
+// move reads what a Tick would copy forward, and puts what was read before: much may have happened meanwhile.
+func (m *model) move(n int32, p *Partition) {
+	if put := m.copied; put != nil && m.rng.IntN(3) > 0 {
+		m.copied = nil
+		put()
+		return
+	}
+	m.s.wal.mu.Lock()
+	var full []uint32
+	for _, g := range m.s.segs {
+		if g.sealed && g.runs > 0 && len(m.s.snaps) > 0 && g.number < m.s.snaps[0] {
+			full = append(full, g.number)
+		}
+	}
+	m.s.wal.mu.Unlock()
+	if slices.Sort(full); len(full) == 0 {
+		return
+	}
+	seg := full[m.rng.IntN(len(full))]
+	b, err := p.firstIn(seg)
+	if len(b) == 0 {
+		return
+	}
+	require.NoError(m.t, err)
+	m.note("%d: read %d bytes of segment %d", n, len(b), seg)
+	m.copied = func() {
+		if m.took(m.s.wal.admit(false)) {
+			err := p.putMoved(seg, b)
+			m.note("%d: put %d bytes of segment %d: %v", n, len(b), seg, err)
+		}
 	}
 }
 
@@ -272,7 +308,7 @@ func (m *model) restart(left disk) {
 	m.note("restart from %v", names)
 	snaps := snapsOf(m.t, left)
 	older, bare := disk{left.Killed()}, disk{left.Killed()}
-	m.d, m.dead = left, false
+	m.d, m.dead, m.copied = left, false, nil
 	m.s, err = Open(m.cfg, left, nil, nil)
 	require.NoError(m.t, err)
 	got := view(m.t, m.s)

@@ -73,17 +73,29 @@ func (s *Store) moveSegment(seg uint32, limit int64) (moved int64, damage error)
 
 // moveOnce copies some batches of the first run that the partition has in the segment; 0: it has none there.
 func (p *Partition) moveOnce(seg uint32) (int64, error) {
+	b, err := p.firstIn(seg)
+	if err != nil || len(b) == 0 {
+		return 0, err
+	}
+	if err := p.s.wal.admit(false); err != nil {
+		return 0, err
+	}
+	return int64(len(b)), p.putMoved(seg, b)
+}
+
+// firstIn reads what one moveOnce copies.
+func (p *Partition) firstIn(seg uint32) ([]byte, error) {
 	p.mu.Lock()
 	i := slices.IndexFunc(p.runs, func(r *run) bool { return r.seg == seg })
 	if i < 0 || p.deleted {
 		p.mu.Unlock()
-		return 0, nil
+		return nil, nil
 	}
 	r := *p.runs[i]
 	p.mu.Unlock()
 	es, next, err := p.s.entriesFrom(&r, r.base)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var at []located
 	size := int64(0)
@@ -97,15 +109,7 @@ func (p *Partition) moveOnce(seg uint32) (int64, error) {
 		}
 		at = append(at, located{place{seg, e.pos, e.size}, e.base, end})
 	}
-	b, err := p.s.read(p.number, at)
-	if err != nil {
-		return 0, err
-	}
-	size = int64(len(b))
-	if err := p.s.wal.admit(false); err != nil {
-		return 0, err
-	}
-	return size, p.putMoved(seg, b)
+	return p.s.read(p.number, at)
 }
 
 // putMoved appends copies of batches that are still live in the segment.
