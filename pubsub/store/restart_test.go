@@ -278,3 +278,40 @@ func TestDamageDoesNotStopMoving(t *testing.T) {
 		require.Greater(t, p.runs[0].seg, uint32(9), "partition %v was not copied forward", p.id)
 	}
 }
+
+// An index file that lies about where a batch begins must not move the cut.
+func TestATruncationBelievesNoDamagedIndex(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	for i := range 60 {
+		add(t, p, 0, plain(i, 10, 500))
+	}
+	sealed(t, s)
+	require.NoError(t, s.Close())
+	require.NoError(t, fs.Corrupt(indexName(1), func(b []byte) []byte {
+		b[indexHeaderBytes+indexRunBytes+3*indexEntryBytes+7] = 35 // of the batch that begins at 30
+		return b
+	}))
+	s = open(t, fs, testConfig())
+	p = s.Partition(id(0))
+	_, err := p.Truncate(37)
+	var d *DamageError
+	require.ErrorAs(t, err, &d)
+	require.Equal(t, indexName(1), d.File)
+	require.Equal(t, int64(600), p.End())
+}
+
+func TestABeginningAnewIsDurableWhenItsRecordIs(t *testing.T) {
+	cfg := testConfig()
+	cfg.FsyncInterval = time.Minute
+	fs := newDisk()
+	s := open(t, fs, cfg)
+	p := create(t, s, 0)
+	require.NoError(t, s.Durable(t.Context(), add(t, p, 0, plain(1, 5, 10)).Mark))
+	m, err := p.Reset(100)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), p.DurableEnd())
+	require.NoError(t, s.Durable(t.Context(), m))
+	require.Equal(t, int64(100), p.DurableEnd())
+}
