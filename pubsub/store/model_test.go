@@ -32,11 +32,12 @@ type model struct {
 	seed    int
 	dead    bool
 	trace   []string
-	copied  func() // takes what was read to be copied forward, as a Tick does that is slow
+	claims  map[int32]int64 // of partitions: what the store called durable and nobody dropped since
+	copied  func()          // takes what was read to be copied forward, as a Tick does that is slow
 }
 
 func newModel(t *testing.T, seed int) *model {
-	m := &model{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 3)), cfg: testConfig(), d: newDisk(), now: modelState{}, history: []modelState{{}}} //nolint:gosec // a test
+	m := &model{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 3)), cfg: testConfig(), d: newDisk(), now: modelState{}, history: []modelState{{}}, claims: make(map[int32]int64)} //nolint:gosec // a test
 	m.cfg.SegmentBytes = minSegmentBytes << m.rng.IntN(3)
 	m.cfg.CacheBytes = int64(m.rng.IntN(3)) * minSegmentBytes
 	m.s = open(t, m.d, m.cfg)
@@ -55,6 +56,14 @@ func (m *model) step(n int32, v modelPart) {
 	m.now = maps.Clone(m.now)
 	m.now[n] = v
 	m.history = append(m.history, m.now)
+	m.claims[n] = min(m.claims[n], v.end)
+}
+
+// claim notes what the store calls durable, after every operation.
+func (m *model) claim(n int32) {
+	if p := m.s.Partition(id(n)); p != nil {
+		m.claims[n] = max(m.claims[n], p.DurableEnd())
+	}
 }
 
 // took says whether the store took an operation; after a planned crash or failure it may not.
@@ -93,6 +102,7 @@ func (m *model) operate() {
 		to := p.Committed() + m.rng.Int64N(v.end+10-p.Committed())
 		m.note("%d: begin anew at %d", n, to)
 		if _, err := p.Reset(to); m.took(err) {
+			m.claims[n] = 0
 			m.step(n, modelPart{keep: v.keep, start: to, end: to, promised: v.promised, entered: v.entered})
 		}
 	case k < 76:
@@ -114,6 +124,7 @@ func (m *model) operate() {
 		if m.took(m.s.Delete(id(n))) {
 			m.now = maps.Clone(m.now)
 			delete(m.now, n)
+			delete(m.claims, n)
 			m.history = append(m.history, m.now)
 		}
 	case k < 90:
@@ -314,10 +325,16 @@ func (m *model) restart(left disk) {
 	got := view(m.t, m.s)
 	i := slices.IndexFunc(m.history, func(x modelState) bool { return x.equal(got) })
 	require.GreaterOrEqual(m.t, i, 0, "the state is none since the last sync:\n%v\nthe newest of %d:\n%v", got, len(m.history), m.history[len(m.history)-1])
-	m.now, m.history = got, []modelState{got}
+	for n, end := range m.claims {
+		require.GreaterOrEqual(m.t, got[n].end, end, "partition %d was called durable up to %d", n, end)
+	}
+	m.now, m.history, m.claims = got, []modelState{got}, make(map[int32]int64)
 	if n := len(snaps); n >= keptSnapshots {
 		require.NoError(m.t, older.Corrupt(snapName(snaps[n-1]), func(b []byte) []byte { b[len(b)/2] ^= 1; return b }))
 		m.compare("without the newest snapshot", older, got)
+	}
+	if n := len(snaps); n >= keptSnapshots && m.rng.IntN(2) == 0 {
+		bare.Lose(snapName(snaps[n-1]))
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, indexSuffix) && m.rng.IntN(3) > 0 {
@@ -366,6 +383,7 @@ func (m *model) round() {
 		if m.operate(); m.d.Crashed() != nil {
 			break
 		}
+		m.claim(int32(m.rng.IntN(4)))
 	}
 	left := m.d.Crashed()
 	m.d.SetPlan(nil, 0)
