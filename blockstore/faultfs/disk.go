@@ -47,7 +47,7 @@ type Plan func(Change) Verdict
 type Verdict struct {
 	Err   error // the change fails: nothing of it happens, but for Short
 	Short int   // with Err and a write: so many bytes are written before it fails
-	Lost  bool  // with Err and a sync: what was not synced never will be, though it can be read, as the page cache of Linux has it
+	Lost  bool  // with Err and a sync: what was written and not synced never will be, though it can be read, as the page cache of Linux has it
 	Crash bool  // the machine stops before this change happens; Disk.Crashed has what is left
 }
 

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 
 	"github.com/bornode/bornode/blockstore"
 )
@@ -195,7 +196,7 @@ func (f *file) Sync() error {
 	}
 	if v, err := f.d.change(Sync, f.name); err != nil {
 		if v.Lost && !v.Crash {
-			f.f.pending = nil
+			f.f.pending = slices.DeleteFunc(f.f.pending, func(w write) bool { return w.data != nil }) // sizes are the journal's
 		}
 		return err
 	}

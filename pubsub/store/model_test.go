@@ -37,10 +37,14 @@ type model struct {
 }
 
 func newModel(t *testing.T, seed int) *model {
+	if os.Getenv("BORNODE_LONG") == "1" {
+		seed = int(time.Now().UnixNano())
+	}
 	m := &model{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 3)), cfg: testConfig(), d: newDisk(), now: modelState{}, history: []modelState{{}}, claims: make(map[int32]int64)} //nolint:gosec // a test
 	m.cfg.SegmentBytes = minSegmentBytes << m.rng.IntN(3)
 	m.cfg.CacheBytes = int64(m.rng.IntN(3)) * minSegmentBytes
 	m.s = open(t, m.d, m.cfg)
+	m.note("seed %d, segments of %d bytes, %d in memory", seed, m.cfg.SegmentBytes, m.cfg.CacheBytes)
 	return m
 }
 
@@ -314,6 +318,7 @@ func (m *model) deleteBefore(n int32, p *Partition, v modelPart) {
 // the same state when they are lost.
 func (m *model) restart(left disk) {
 	_ = m.s.Close()
+	left = m.stumble(left)
 	names, err := left.List(".")
 	require.NoError(m.t, err)
 	m.note("restart from %v", names)
@@ -344,6 +349,37 @@ func (m *model) restart(left disk) {
 	m.compare("without some index files", bare, got)
 }
 
+// stumble lets starts fail or crash, some times.
+func (m *model) stumble(left disk) disk {
+	for m.rng.IntN(3) == 0 {
+		at, crash := 1+m.rng.IntN(25), m.rng.IntN(2) == 0
+		m.note("a start stumbles at change %d, crash %v", at, crash)
+		left = disk{left.Killed()}
+		left.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+			switch {
+			case c.Number != at:
+				return faultfs.Verdict{}
+			case crash:
+				return faultfs.Verdict{Crash: true}
+			}
+			return faultfs.Verdict{Err: errIO, Lost: true, Short: 10}
+		}, m.rng.Uint64N(20))
+		s, err := Open(m.cfg, left, nil, nil)
+		if err == nil {
+			_ = s.Close()
+		} else {
+			m.note("    %v", err)
+			require.True(m.t, errors.Is(err, errIO) || errors.Is(err, faultfs.ErrCrashed), "%v", err)
+		}
+		left.SetPlan(nil, 0)
+		if d := left.Crashed(); d != nil {
+			left = disk{d}
+		}
+		left = disk{left.Killed()} // which frees the lock
+	}
+	return left
+}
+
 func (m *model) compare(what string, d disk, want modelState) {
 	s, err := Open(m.cfg, d, nil, nil)
 	require.NoError(m.t, err, what)
@@ -361,11 +397,11 @@ func (m *model) plan() {
 		m.d.SetPlan(func(c faultfs.Change) faultfs.Verdict { return faultfs.Verdict{Crash: c.Number == at} }, m.rng.Uint64N(20))
 		m.dead = true
 	case 1: // some changes fail
-		from, kind := m.d.Changes()+1+m.rng.IntN(40), m.rng.IntN(3)
-		m.note("failures of kind %d from change %d on", kind, from)
+		from, kind, most := m.d.Changes()+1+m.rng.IntN(40), m.rng.IntN(3), 5+m.rng.IntN(2)*60
+		m.note("%d failures of kind %d from change %d on", most, kind, from)
 		m.d.SetPlan(func(c faultfs.Change) faultfs.Verdict {
 			switch {
-			case c.Number < from || c.Number > from+4:
+			case c.Number < from || c.Number >= from+most:
 				return faultfs.Verdict{}
 			case c.Kind == faultfs.Write && kind == 0:
 				return faultfs.Verdict{Err: syscall.ENOSPC, Short: 10}
