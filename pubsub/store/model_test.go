@@ -33,6 +33,7 @@ type model struct {
 	dead    bool
 	trace   []string
 	claims  map[int32]int64 // of partitions: what the store called durable and nobody dropped since
+	ticking chan struct{}   // closed when the Tick beside is done; nil: none
 	copied  func()          // takes what was read to be copied forward, as a Tick does that is slow
 }
 
@@ -87,6 +88,9 @@ func (m *model) trouble(err error) bool {
 
 func (m *model) operate() {
 	n := int32(m.rng.IntN(4))
+	if n == 3 {
+		m.quiet() // what Tick does to it would not be known
+	}
 	p := m.s.Partition(id(n))
 	v, k := m.now[n], m.rng.IntN(120)
 	if p == nil || n == 3 && k == 0 {
@@ -140,6 +144,14 @@ func (m *model) operate() {
 		m.look()
 	case k < 98:
 		m.move(n, p)
+	case k < 104 && m.ticking == nil:
+		m.tick()
+		m.note("another tick, beside")
+		m.ticking = make(chan struct{})
+		go func(s *Store, done chan struct{}) {
+			defer close(done)
+			s.Tick(time.UnixMilli(1000))
+		}(m.s, m.ticking)
 	default:
 		m.tick()
 	}
@@ -178,6 +190,19 @@ func (m *model) move(n int32, p *Partition) {
 	}
 }
 
+// quiet waits for a Tick beside.
+func (m *model) quiet() {
+	if m.ticking == nil {
+		return
+	}
+	select {
+	case <-m.ticking:
+		m.ticking = nil
+	case <-time.After(time.Minute):
+		require.FailNow(m.t, "a Tick does not end")
+	}
+}
+
 // look compares the store as it runs with its picture.
 func (m *model) look() {
 	m.note("look")
@@ -203,6 +228,7 @@ func (m *model) create(n int32, v modelPart, fresh bool) {
 
 // tick also learns what the store dropped of the partition that has a retention.
 func (m *model) tick() {
+	m.quiet()
 	m.note("tick, segments %v", m.segments())
 	m.s.Tick(time.UnixMilli(1000))
 	for n, v := range m.now {
@@ -317,6 +343,7 @@ func (m *model) deleteBefore(n int32, p *Partition, v modelPart) {
 // restart opens what is left of the disk and finds the state among those that may be. Files that can be made again give
 // the same state when they are lost.
 func (m *model) restart(left disk) {
+	m.quiet()
 	_ = m.s.Close()
 	left = m.stumble(left)
 	names, err := left.List(".")
@@ -423,6 +450,9 @@ func (m *model) round() {
 	}
 	left := m.d.Crashed()
 	m.d.SetPlan(nil, 0)
+	if m.rng.IntN(2) == 0 {
+		m.quiet()
+	}
 	switch seed := m.rng.Uint64N(20); {
 	case left != nil:
 		m.note("crashed")
