@@ -30,7 +30,8 @@ type model struct {
 	now     modelState
 	history []modelState // since the last sync; the first is durable
 	seed    int
-	dead    bool
+	dead    bool // a crash is planned
+	broken  bool // failures are planned
 	trace   []string
 	claims  map[int32]int64 // of partitions: what the store called durable and nobody dropped since
 	ticking chan struct{}   // closed when the Tick beside is done; nil: none
@@ -144,7 +145,7 @@ func (m *model) operate() {
 		m.look()
 	case k < 98:
 		m.move(n, p)
-	case k < 104 && m.ticking == nil:
+	case k < 104 && m.ticking == nil && !m.broken: // else it may find to do what the first one could not
 		m.tick()
 		m.note("another tick, beside")
 		m.ticking = make(chan struct{})
@@ -351,7 +352,7 @@ func (m *model) restart(left disk) {
 	m.note("restart from %v", names)
 	snaps := snapsOf(m.t, left)
 	older, bare := disk{left.Killed()}, disk{left.Killed()}
-	m.d, m.dead, m.copied = left, false, nil
+	m.d, m.dead, m.broken, m.copied = left, false, false, nil
 	m.s, err = Open(m.cfg, left, nil, nil)
 	require.NoError(m.t, err)
 	got := view(m.t, m.s)
@@ -424,6 +425,7 @@ func (m *model) plan() {
 		m.d.SetPlan(func(c faultfs.Change) faultfs.Verdict { return faultfs.Verdict{Crash: c.Number == at} }, m.rng.Uint64N(20))
 		m.dead = true
 	case 1: // some changes fail
+		m.broken = true
 		from, kind, most := m.d.Changes()+1+m.rng.IntN(40), m.rng.IntN(3), 5+m.rng.IntN(2)*60
 		m.note("%d failures of kind %d from change %d on", most, kind, from)
 		m.d.SetPlan(func(c faultfs.Change) faultfs.Verdict {
