@@ -47,6 +47,7 @@ type Plan func(Change) Verdict
 type Verdict struct {
 	Err   error // the change fails: nothing of it happens, but for Short
 	Short int   // with Err and a write: so many bytes are written before it fails
+	Lost  bool  // with Err and a sync: what was written and not synced never will be, though it can be read, as the page cache of Linux has it
 	Crash bool  // the machine stops before this change happens; Disk.Crashed has what is left
 }
 
@@ -133,6 +134,36 @@ func (d *Disk) Copy() *Disk {
 		for base, f := range from.now {
 			n := newInode(f.data)
 			to.now[base], to.durable[base] = n, n
+		}
+		out.dirs[name] = to
+	}
+	return out
+}
+
+// Killed is Copy, but what was not synced still is not: a Crash of the new disk may lose it, as a power cut does that
+// comes after the kill of a process.
+func (d *Disk) Killed() *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out, copies := New(), make(map[*inode]*inode)
+	clone := func(f *inode) *inode {
+		if f != nil && copies[f] == nil {
+			n := newInode(f.data)
+			n.durable, n.pending = append([]byte(nil), f.durable...), append([]write(nil), f.pending...)
+			copies[f] = n
+		}
+		return copies[f]
+	}
+	for name, from := range d.dirs {
+		to := newDir()
+		for base, f := range from.now {
+			to.now[base] = clone(f)
+		}
+		for base, f := range from.durable {
+			to.durable[base] = clone(f)
+		}
+		for _, c := range from.pending {
+			to.pending = append(to.pending, dirChange{c.name, clone(c.file)})
 		}
 		out.dirs[name] = to
 	}

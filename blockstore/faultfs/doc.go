@@ -8,6 +8,9 @@
 // changes). The taken Disk has nothing to do with the old one: whatever goroutines still write there changes nothing
 // in it, so a test need not wait for goleveldb's background work.
 //
+// Copy and Killed are what the kill of a process leaves, and the machine goes on: Copy as if all had been synced then,
+// Killed as it is, so that a later Crash can still lose it.
+//
 // Every change (write, sync, truncate, create, rename, remove, directory sync) has a number, counted from 1 over the
 // whole disk. A Plan says at which number the disk crashes or which changes fail. The order of changes made by
 // concurrent goroutines is whatever it is; tests state what holds for every order.

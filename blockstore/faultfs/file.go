@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 
 	"github.com/bornode/bornode/blockstore"
 )
@@ -193,7 +194,10 @@ func (f *file) Sync() error {
 	if err := f.check("sync", false); err != nil {
 		return err
 	}
-	if _, err := f.d.change(Sync, f.name); err != nil {
+	if v, err := f.d.change(Sync, f.name); err != nil {
+		if v.Lost && !v.Crash {
+			f.f.pending = slices.DeleteFunc(f.f.pending, func(w write) bool { return w.data != nil }) // sizes are the journal's
+		}
 		return err
 	}
 	for _, w := range f.f.pending {

@@ -207,6 +207,9 @@ func (p *Partition) batchStart(offset int64) (int64, error) {
 			if err != nil {
 				return 0, err
 			}
+			if _, err := p.s.readHead(p.number, r.seg, es[0]); err != nil { // the index alone is not believed
+				return 0, err
+			}
 			return max(es[0].base, p.start), nil
 		}
 	}
@@ -252,8 +255,9 @@ func (p *Partition) Reset(offset int64) (Mark, error) {
 	case offset < p.committed.Load() || offset > maxOffset:
 		return 0, fmt.Errorf("%w: partition %v has committed %d; asked to begin anew at %d", ErrCommitted, p.id, p.committed.Load(), offset)
 	}
+	p.settle(p.s.wal.durableMark())
 	m := p.change(kindReset, i64(offset))
-	p.unsynced, p.durable = []reached{{m, offset}}, offset
+	p.unsynced, p.durable = []reached{{m, offset}}, min(p.durable, offset)
 	p.signal()
 	return m, nil
 }

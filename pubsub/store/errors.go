@@ -38,3 +38,8 @@ func (e *DamageError) Unwrap() error { return e.Cause }
 func damaged(file string, pos int64, format string, args ...any) error {
 	return &DamageError{File: file, Pos: pos, Cause: fmt.Errorf(format, args...)}
 }
+
+func isDamage(err error) bool {
+	d := (*DamageError)(nil)
+	return errors.As(err, &d)
+}

@@ -187,6 +187,16 @@ func (s *Store) writeReserve() error {
 	return errors.Join(err, f.Close())
 }
 
+// useReserve does what a start must write. On a full disk it gives up the reserve for that.
+func (s *Store) useReserve(f func() error) error {
+	err := f()
+	if err == nil || !isFull(err) || s.dropReserve() != nil {
+		return err
+	}
+	s.log.Warn("the disk of the topic store is full: the reserve is given up for what the start must write", zap.Error(err))
+	return f()
+}
+
 func (s *Store) dropReserve() error {
 	s.reserve = false
 	if err := s.fs.Remove(reserveName); err != nil {

@@ -1,13 +1,13 @@
 package store
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,62 +18,43 @@ import (
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
-// modelPart is what a partition must look like. Values are never changed, only replaced.
-type modelPart struct {
-	start, end        int64
-	promised, entered int32
-	epochs            []EpochStart
-	batches           [][]byte // whole log, ascending; the first may begin before start
-}
-
-func (m modelPart) epoch() int32 {
-	if n := len(m.epochs); n > 0 {
-		return m.epochs[n-1].Epoch
-	}
-	return 0
-}
-
-// grown is the part with one more batch.
-func (m modelPart) grown(raw []byte) modelPart {
-	h, _, _ := batch.Parse(raw)
-	m.batches, m.end = append(slices.Clip(m.batches), slices.Clone(raw)), h.NextOffset()
-	if len(m.epochs) == 0 || m.epoch() < h.LeaderEpoch {
-		m.epochs = append(slices.Clip(m.epochs), EpochStart{h.LeaderEpoch, h.BaseOffset})
-	}
-	return m
-}
-
-type modelState map[int32]modelPart
-
-func (a modelState) equal(b modelState) bool {
-	return maps.EqualFunc(a, b, func(x, y modelPart) bool {
-		return x.start == y.start && x.end == y.end && x.promised == y.promised && x.entered == y.entered &&
-			slices.Equal(x.epochs, y.epochs) && slices.EqualFunc(x.batches, y.batches, bytes.Equal)
-	})
-}
+const tracedSteps = 200 // that a failure tells of
 
 // model drives a store and a picture of it through the same random operations.
 type model struct {
 	t       *testing.T
 	rng     *rand.Rand
+	cfg     Config
 	d       disk
 	s       *Store
 	now     modelState
 	history []modelState // since the last sync; the first is durable
-	seq     map[int64]int32
 	seed    int
-	dead    bool
+	dead    bool // a crash is planned
+	broken  bool // failures are planned
+	trace   []string
+	claims  map[int32]int64 // of partitions: what the store called durable and nobody dropped since
+	ticking chan struct{}   // closed when the Tick beside is done; nil: none
+	copied  func()          // takes what was read to be copied forward, as a Tick does that is slow
 }
 
-func (m *model) view() modelState {
-	out := modelState{}
-	for _, x := range m.s.List() {
-		p := m.s.Partition(x)
-		v := modelPart{start: p.Start(), end: p.End(), promised: p.Promised(), epochs: p.Epochs(), batches: all(m.t, p)}
-		v.entered, _ = p.Position()
-		out[x.Partition] = v
+func newModel(t *testing.T, seed int) *model {
+	if os.Getenv("BORNODE_LONG") == "1" {
+		seed = int(time.Now().UnixNano())
 	}
-	return out
+	m := &model{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 3)), cfg: testConfig(), d: newDisk(), now: modelState{}, history: []modelState{{}}, claims: make(map[int32]int64)} //nolint:gosec // a test
+	m.cfg.SegmentBytes = minSegmentBytes << m.rng.IntN(3)
+	m.cfg.CacheBytes = int64(m.rng.IntN(3)) * minSegmentBytes
+	m.s = open(t, m.d, m.cfg)
+	m.note("seed %d, segments of %d bytes, %d in memory", seed, m.cfg.SegmentBytes, m.cfg.CacheBytes)
+	return m
+}
+
+// note remembers what was done: goroutines are in it, so that a seed alone does not do it again.
+func (m *model) note(format string, args ...any) {
+	if m.trace = append(m.trace, fmt.Sprintf(format, args...)); len(m.trace) > 2*tracedSteps {
+		m.trace = slices.Clone(m.trace[tracedSteps:])
+	}
 }
 
 // step notes the state after an operation that the store took.
@@ -81,6 +62,14 @@ func (m *model) step(n int32, v modelPart) {
 	m.now = maps.Clone(m.now)
 	m.now[n] = v
 	m.history = append(m.history, m.now)
+	m.claims[n] = min(m.claims[n], v.end)
+}
+
+// claim notes what the store calls durable, after every operation.
+func (m *model) claim(n int32) {
+	if p := m.s.Partition(id(n)); p != nil {
+		m.claims[n] = max(m.claims[n], p.DurableEnd())
+	}
 }
 
 // took says whether the store took an operation; after a planned crash or failure it may not.
@@ -88,120 +77,236 @@ func (m *model) took(err error) bool {
 	if err == nil {
 		return true
 	}
+	m.note("    %v", err)
 	require.True(m.t, m.dead || errors.Is(err, ErrFailed) || errors.Is(err, ErrFull) || errors.Is(err, faultfs.ErrCrashed), "%v", err)
 	return false
 }
 
+// trouble tells of an error that says that the store cannot write now.
+func (m *model) trouble(err error) bool {
+	return errors.Is(err, ErrFailed) || errors.Is(err, ErrFull) || m.dead && err != nil && !errors.Is(err, ErrOutOfOrder) && !errors.Is(err, ErrProducerFenced)
+}
+
 func (m *model) operate() {
 	n := int32(m.rng.IntN(4))
+	if n == 3 {
+		m.quiet() // what Tick does to it would not be known
+	}
 	p := m.s.Partition(id(n))
-	if p == nil {
-		_, err := m.s.Create(id(n), Retention{})
-		if m.took(err) {
-			m.step(n, modelPart{promised: -1, entered: -1})
-		}
+	v, k := m.now[n], m.rng.IntN(120)
+	if p == nil || n == 3 && k == 0 {
+		m.create(n, v, p == nil)
 		return
 	}
-	v := m.now[n]
-	switch k := m.rng.IntN(100); {
-	case k < 50:
+	switch {
+	case k < 46:
 		m.append(n, p, v)
-	case k < 62:
+	case k < 58:
 		m.accept(n, p, v)
-	case k < 68:
+	case k < 65:
 		m.truncate(n, p, v)
-	case k < 74:
+	case k < 72:
 		m.deleteBefore(n, p, v)
-	case k < 75:
-		if _, err := p.Reset(v.end + 10); m.took(err) {
-			m.step(n, modelPart{start: v.end + 10, end: v.end + 10, promised: v.promised, entered: v.entered})
+	case k < 74:
+		to := p.Committed() + m.rng.Int64N(v.end+10-p.Committed())
+		m.note("%d: begin anew at %d", n, to)
+		if _, err := p.Reset(to); m.took(err) {
+			m.claims[n] = 0
+			m.step(n, modelPart{keep: v.keep, start: to, end: to, promised: v.promised, entered: v.entered})
 		}
-	case k < 78:
+	case k < 76:
 		e := max(v.promised, v.entered, v.epoch()) + 1
+		m.note("%d: promise %d", n, e)
 		if _, err := p.Promise(e); m.took(err) {
 			v.promised = e
 			m.step(n, v)
 		}
-	case k < 81:
+	case k < 78:
 		e := max(v.promised, v.entered, v.epoch(), 0)
+		m.note("%d: enter %d", n, e)
 		if _, err := p.Enter(e); m.took(err) {
 			v.promised, v.entered = e, e
 			m.step(n, v)
 		}
-	case k < 82:
+	case k < 79:
+		m.note("%d: delete", n)
 		if m.took(m.s.Delete(id(n))) {
 			m.now = maps.Clone(m.now)
 			delete(m.now, n)
+			delete(m.claims, n)
 			m.history = append(m.history, m.now)
 		}
-	case k < 92:
+	case k < 90:
+		m.note("sync")
 		if m.took(m.s.Sync(m.t.Context())) {
 			m.history = []modelState{m.now}
 		}
+	case k < 92 && !m.dead:
+		m.look()
+	case k < 98:
+		m.move(n, p)
+	case k < 104 && m.ticking == nil && !m.broken: // else it may find to do what the first one could not
+		m.tick()
+		m.note("another tick, beside")
+		m.ticking = make(chan struct{})
+		go func(s *Store, done chan struct{}) {
+			defer close(done)
+			s.Tick(time.UnixMilli(1000))
+		}(m.s, m.ticking)
 	default:
-		m.s.Tick(time.UnixMilli(1000))
+		m.tick()
 	}
+}
+
+// move reads what a Tick would copy forward, and puts what was read before: much may have happened meanwhile.
+func (m *model) move(n int32, p *Partition) {
+	if put := m.copied; put != nil && m.rng.IntN(3) > 0 {
+		m.copied = nil
+		put()
+		return
+	}
+	m.s.wal.mu.Lock()
+	var full []uint32
+	for _, g := range m.s.segs {
+		if g.sealed && g.runs > 0 && len(m.s.snaps) > 0 && g.number < m.s.snaps[0] {
+			full = append(full, g.number)
+		}
+	}
+	m.s.wal.mu.Unlock()
+	if slices.Sort(full); len(full) == 0 {
+		return
+	}
+	seg := full[m.rng.IntN(len(full))]
+	b, err := p.firstIn(seg)
+	if len(b) == 0 {
+		return
+	}
+	require.NoError(m.t, err)
+	m.note("%d: read %d bytes of segment %d", n, len(b), seg)
+	m.copied = func() {
+		if m.took(m.s.wal.admit(false)) {
+			err := p.putMoved(seg, b)
+			m.note("%d: put %d bytes of segment %d: %v", n, len(b), seg, err)
+		}
+	}
+}
+
+// quiet waits for a Tick beside.
+func (m *model) quiet() {
+	if m.ticking == nil {
+		return
+	}
+	select {
+	case <-m.ticking:
+		m.ticking = nil
+	case <-time.After(time.Minute):
+		require.FailNow(m.t, "a Tick does not end")
+	}
+}
+
+// look compares the store as it runs with its picture.
+func (m *model) look() {
+	m.note("look")
+	got := view(m.t, m.s)
+	require.True(m.t, got.equal(m.now), "the store:\n%v\nwhat it must be:\n%v", got, m.now)
+}
+
+func (m *model) create(n int32, v modelPart, fresh bool) {
+	keep := Retention{}
+	if n == 3 {
+		keep.Bytes = int64(4+m.rng.IntN(20)) << 10
+	}
+	m.note("%d: create, %v", n, keep)
+	if _, err := m.s.Create(id(n), keep); !m.took(err) {
+		return
+	}
+	if fresh {
+		v = modelPart{promised: -1, entered: -1}
+	}
+	v.keep = keep
+	m.step(n, v)
+}
+
+// tick also learns what the store dropped of the partition that has a retention.
+func (m *model) tick() {
+	m.quiet()
+	m.note("tick, segments %v", m.segments())
+	m.s.Tick(time.UnixMilli(1000))
+	for n, v := range m.now {
+		if p := m.s.Partition(id(n)); p.Start() > v.start {
+			require.LessOrEqual(m.t, p.Start(), p.Committed())
+			m.note("%d: starts at %d", n, p.Start())
+			m.step(n, v.from(p.Start()))
+		}
+	}
+}
+
+func (m *model) segments() []uint32 {
+	m.s.wal.mu.Lock()
+	defer m.s.wal.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.s.segs))
 }
 
 func (m *model) append(n int32, p *Partition, v modelPart) {
 	m.seed++
-	pid := int64(m.rng.IntN(3)) - 1
-	key := pid*10 + int64(n)
-	raw := made(m.seed, 1+m.rng.IntN(3), m.rng.IntN(1500), 5000, pid, 0, m.seq[key])
-	epoch := max(v.promised, v.entered, v.epoch(), 0)
-	a, err := p.Append(epoch, raw, time.Now().UnixMilli())
-	if errors.Is(err, ErrOutOfOrder) { // some of its batches were lost by a crash or truncated: the producer begins anew
-		h, _, _ := batch.Parse(raw)
-		m.seq[key] = m.expected(v, h.ProducerID)
-		return
-	}
-	if !m.took(err) {
-		return
-	}
-	if a.Duplicate {
-		require.True(m.t, slices.ContainsFunc(v.batches, func(b []byte) bool {
-			h, _, _ := batch.Parse(b)
-			return h.BaseOffset == a.Base && h.ProducerID == pid && h.FirstSequence == m.seq[key]
-		}) || a.Base < v.start, "a batch that is not there was called a duplicate")
-	} else {
-		h, _, _ := batch.Parse(raw)
-		require.Equal(m.t, v.end, h.BaseOffset)
-		m.step(n, v.grown(raw))
-	}
-	if pid < 0 {
-		return
-	}
-	h, _, _ := batch.Parse(raw)
-	if !a.Duplicate {
-		again, err := p.Append(epoch, slices.Clone(raw), 2000)
-		if m.took(err) {
-			require.True(m.t, again.Duplicate)
-			require.Equal(m.t, a.Base, again.Base)
+	pid, pe, seq, count := int64(m.rng.IntN(4))-1, int16(0), int32(m.rng.IntN(5)), 1+m.rng.IntN(3)
+	var again *sentBatch
+	var wrong error
+	if r, ok := v.producers[pid]; ok {
+		pe, seq = r.epoch, r.next()
+		switch m.rng.IntN(8) {
+		case 0:
+			b := r.sent[m.rng.IntN(len(r.sent))]
+			seq, count = b.firstSeq, int(b.next-b.base)
+		case 1:
+			pe, seq = pe+1, 0
+		case 2:
+			seq, wrong = seq+1+int32(m.rng.IntN(5)), ErrOutOfOrder
+		case 3:
+			if pe > 0 {
+				pe, wrong = pe-1, ErrProducerFenced
+			}
+		}
+		last := int32((int64(seq) + int64(count) - 1) & 0x7fffffff) //nolint:gosec // masked
+		i := slices.IndexFunc(r.sent, func(b sentBatch) bool { return b.firstSeq == seq && b.lastSeq == last })
+		if i >= 0 && pe == r.epoch {
+			again, wrong = &r.sent[i], nil
 		}
 	}
-	m.seq[key] = h.LastSequence() + 1
-}
-
-// expected is the sequence number that a producer must send next, by the log.
-func (m *model) expected(v modelPart, pid int64) (next int32) {
-	for _, b := range v.batches {
-		if h, _, _ := batch.Parse(b); h.ProducerID == pid {
-			next = h.LastSequence() + 1
-		}
+	raw := made(m.seed, count, m.rng.IntN(1500), 5000, pid, pe, seq)
+	a, err := p.Append(max(v.promised, v.entered, v.epoch(), 0), raw, time.Now().UnixMilli())
+	m.note("%d: append %d records of producer %d, epoch %d, number %d: %v, %v", n, count, pid, pe, seq, a, err)
+	switch {
+	case m.trouble(err):
+		return
+	case wrong != nil:
+		require.ErrorIs(m.t, err, wrong)
+		return
+	case again != nil:
+		require.NoError(m.t, err)
+		require.True(m.t, a.Duplicate)
+		require.Equal(m.t, *again, sentBatch{again.firstSeq, again.lastSeq, a.Base, a.Next})
+		return
 	}
-	return next
+	require.NoError(m.t, err)
+	require.False(m.t, a.Duplicate, "a batch that is not there was called a duplicate")
+	require.Equal(m.t, v.end, a.Base)
+	m.step(n, v.grown(raw))
 }
 
 func (m *model) accept(n int32, p *Partition, v modelPart) {
 	m.seed++
-	raw := plain(m.seed, 1+m.rng.IntN(5), m.rng.IntN(3000))
+	pid := int64(m.rng.IntN(5)) - 1
+	raw := made(m.seed, 1+m.rng.IntN(5), m.rng.IntN(3000), int64(m.seed), pid, int16(m.rng.IntN(2)), int32(m.rng.IntN(100)))
 	batch.Assign(raw, v.end, v.epoch()+int32(m.rng.IntN(2)))
-	if _, err := p.Accept(raw); m.took(err) {
+	_, err := p.Accept(raw)
+	m.note("%d: accept at %d of producer %d: %v", n, v.end, pid, err)
+	if m.took(err) {
 		m.step(n, v.grown(raw))
 	}
 	bad := plain(m.seed, 1, 10)
 	batch.Assign(bad, p.End()+1, 1000)
-	_, err := p.Accept(bad)
+	_, err = p.Accept(bad)
 	require.Error(m.t, err)
 }
 
@@ -211,24 +316,12 @@ func (m *model) truncate(n int32, p *Partition, v modelPart) {
 		return
 	}
 	to := low + m.rng.Int64N(v.end-low)
+	m.note("%d: truncate to %d, committed %d", n, to, p.Committed())
 	if _, err := p.Truncate(to); errors.Is(err, ErrCommitted) || !m.took(err) {
 		return // the batch that holds it begins below what is committed
 	}
-	k := len(v.batches)
-	for k > 0 {
-		h, _, _ := batch.Parse(v.batches[k-1])
-		if h.NextOffset() <= to {
-			break
-		}
-		v.end = max(h.BaseOffset, v.start)
-		k--
-	}
-	v.batches = slices.Clip(v.batches[:k])
+	v = v.cut(to)
 	require.Equal(m.t, v.end, p.End())
-	for k = len(v.epochs); k > 0 && v.epochs[k-1].Start >= v.end; {
-		k--
-	}
-	v.epochs = slices.Clip(v.epochs[:k])
 	m.step(n, v)
 }
 
@@ -242,98 +335,157 @@ func (m *model) deleteBefore(n int32, p *Partition, v modelPart) {
 	if c > v.start {
 		to += m.rng.Int64N(c - v.start + 1)
 	}
-	if to == v.start || !m.took(p.DeleteBefore(to)) {
-		return
+	m.note("%d: delete before %d, committed %d", n, to, c)
+	if to != v.start && m.took(p.DeleteBefore(to)) {
+		m.step(n, v.from(to))
 	}
-	v.start = to
-	for len(v.batches) > 0 {
-		if h, _, _ := batch.Parse(v.batches[0]); h.NextOffset() > to {
-			break
-		}
-		v.batches = v.batches[1:]
-	}
-	for len(v.epochs) > 1 && v.epochs[1].Start <= to {
-		v.epochs = v.epochs[1:]
-	}
-	if v.epochs = slices.Clone(v.epochs); len(v.epochs) > 0 {
-		v.epochs[0].Start = max(v.epochs[0].Start, to)
-	}
-	m.step(n, v)
 }
 
-// crash opens what is left of the disk and finds the state among those that may be.
-func (m *model) crash(left disk) {
+// restart opens what is left of the disk and finds the state among those that may be. Files that can be made again give
+// the same state when they are lost.
+func (m *model) restart(left disk) {
+	m.quiet()
 	_ = m.s.Close()
-	m.d, m.dead = left, false
-	s, err := Open(testConfig(), left, nil, nil)
+	left = m.stumble(left)
+	names, err := left.List(".")
 	require.NoError(m.t, err)
-	m.s = s
-	got := m.view()
+	m.note("restart from %v", names)
+	snaps := snapsOf(m.t, left)
+	older, bare := disk{left.Killed()}, disk{left.Killed()}
+	m.d, m.dead, m.broken, m.copied = left, false, false, nil
+	m.s, err = Open(m.cfg, left, nil, nil)
+	require.NoError(m.t, err)
+	got := view(m.t, m.s)
 	i := slices.IndexFunc(m.history, func(x modelState) bool { return x.equal(got) })
-	require.GreaterOrEqual(m.t, i, 0, "the state is none since the last sync:\n%s\n%s", describe(got), describe(m.history[len(m.history)-1]))
-	m.now, m.history = got, []modelState{got}
-}
-
-func describe(s modelState) (out string) {
-	for _, n := range slices.Sorted(maps.Keys(s)) {
-		v := s[n]
-		out += fmt.Sprintf("%d: %d..%d, promised %d, entered %d, epochs %v, %d batches\n", n, v.start, v.end, v.promised, v.entered, v.epochs, len(v.batches))
+	require.GreaterOrEqual(m.t, i, 0, "the state is none since the last sync:\n%v\nthe newest of %d:\n%v", got, len(m.history), m.history[len(m.history)-1])
+	for n, end := range m.claims {
+		require.GreaterOrEqual(m.t, got[n].end, end, "partition %d was called durable up to %d", n, end)
 	}
-	return out
+	m.now, m.history, m.claims = got, []modelState{got}, make(map[int32]int64)
+	if n := len(snaps); n >= keptSnapshots {
+		require.NoError(m.t, older.Corrupt(snapName(snaps[n-1]), func(b []byte) []byte { b[len(b)/2] ^= 1; return b }))
+		m.compare("without the newest snapshot", older, got)
+	}
+	if n := len(snaps); n >= keptSnapshots && m.rng.IntN(2) == 0 {
+		bare.Lose(snapName(snaps[n-1]))
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, indexSuffix) && m.rng.IntN(3) > 0 {
+			bare.Lose(name)
+		}
+	}
+	m.compare("without some index files", bare, got)
 }
 
-func (m *model) round() {
+// stumble lets starts fail or crash, some times.
+func (m *model) stumble(left disk) disk {
+	for m.rng.IntN(3) == 0 {
+		at, crash := 1+m.rng.IntN(25), m.rng.IntN(2) == 0
+		m.note("a start stumbles at change %d, crash %v", at, crash)
+		left = disk{left.Killed()}
+		left.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+			switch {
+			case c.Number != at:
+				return faultfs.Verdict{}
+			case crash:
+				return faultfs.Verdict{Crash: true}
+			}
+			return faultfs.Verdict{Err: errIO, Lost: true, Short: 10}
+		}, m.rng.Uint64N(20))
+		s, err := Open(m.cfg, left, nil, nil)
+		if err == nil {
+			_ = s.Close()
+		} else {
+			m.note("    %v", err)
+			require.True(m.t, errors.Is(err, errIO) || errors.Is(err, faultfs.ErrCrashed), "%v", err)
+		}
+		left.SetPlan(nil, 0)
+		if d := left.Crashed(); d != nil {
+			left = disk{d}
+		}
+		left = disk{left.Killed()} // which frees the lock
+	}
+	return left
+}
+
+func (m *model) compare(what string, d disk, want modelState) {
+	s, err := Open(m.cfg, d, nil, nil)
+	require.NoError(m.t, err, what)
+	got := view(m.t, s)
+	require.True(m.t, got.equal(want), "%s:\n%v\nwith it:\n%v", what, got, want)
+	require.NoError(m.t, s.Close())
+}
+
+// plan is what goes wrong in a round.
+func (m *model) plan() {
 	switch m.rng.IntN(4) {
 	case 0: // the machine stops at some change
 		at := m.d.Changes() + 1 + m.rng.IntN(60)
+		m.note("a crash at change %d", at)
 		m.d.SetPlan(func(c faultfs.Change) faultfs.Verdict { return faultfs.Verdict{Crash: c.Number == at} }, m.rng.Uint64N(20))
 		m.dead = true
 	case 1: // some changes fail
-		from, kind := m.d.Changes()+1+m.rng.IntN(40), m.rng.IntN(3)
+		m.broken = true
+		from, kind, most := m.d.Changes()+1+m.rng.IntN(40), m.rng.IntN(3), 5+m.rng.IntN(2)*60
+		m.note("%d failures of kind %d from change %d on", most, kind, from)
 		m.d.SetPlan(func(c faultfs.Change) faultfs.Verdict {
 			switch {
-			case c.Number < from || c.Number > from+4:
+			case c.Number < from || c.Number >= from+most:
 				return faultfs.Verdict{}
 			case c.Kind == faultfs.Write && kind == 0:
 				return faultfs.Verdict{Err: syscall.ENOSPC, Short: 10}
-			case kind == 1:
-				return faultfs.Verdict{Err: errIO}
+			case kind == 1, c.Kind == faultfs.Sync && kind == 2:
+				return faultfs.Verdict{Err: errIO, Lost: true}
 			}
 			return faultfs.Verdict{}
 		}, 1)
 	}
+}
+
+func (m *model) round() {
+	m.plan()
 	for range 20 + m.rng.IntN(100) {
 		if m.operate(); m.d.Crashed() != nil {
 			break
 		}
+		m.claim(int32(m.rng.IntN(4)))
 	}
 	left := m.d.Crashed()
-	plan := m.d.Disk
-	plan.SetPlan(nil, 0)
-	switch {
-	case left != nil:
-	case m.rng.IntN(3) == 0:
-		left = m.d.Copy() // as a killed process leaves it
-	default:
-		left = m.d.Crash(m.rng.Uint64N(20))
+	m.d.SetPlan(nil, 0)
+	if m.rng.IntN(2) == 0 {
+		m.quiet()
 	}
-	m.crash(disk{left})
+	switch seed := m.rng.Uint64N(20); {
+	case left != nil:
+		m.note("crashed")
+	case m.rng.IntN(2) == 0:
+		m.note("kill")
+		left = m.d.Killed()
+	default:
+		m.note("power cut %d", seed)
+		left = m.d.Crash(seed)
+	}
+	m.restart(disk{left})
 }
 
 // TestRandomOperationsAgainstAModel checks after every crash that the log is what it was after one of the operations since
-// the last sync, and at that moment every batch can be read and every duplicate is known.
+// the last sync, with all that it knows of producers, and that every batch can be read.
 func TestRandomOperationsAgainstAModel(t *testing.T) {
 	seeds, rounds := 12, 12
 	if os.Getenv("BORNODE_LONG") == "1" {
-		seeds, rounds = 300, 30
+		seeds, rounds = 150, 30
 	}
 	for seed := range seeds {
-		m := &model{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 3)), d: newDisk(), seq: make(map[int64]int32), now: modelState{}, history: []modelState{{}}} //nolint:gosec // a test
-		m.s = open(t, m.d, testConfig())
-		for round := range rounds {
+		m := newModel(t, seed)
+		t.Cleanup(func() {
+			if t.Failed() && m != nil {
+				t.Log("the last steps:\n" + strings.Join(m.trace[max(0, len(m.trace)-tracedSteps):], "\n"))
+			}
+		})
+		for range rounds {
 			m.round()
-			require.False(t, t.Failed(), "seed %d round %d", seed, round)
 		}
 		require.NoError(t, m.s.Close())
+		m = nil
 	}
 }

@@ -11,18 +11,19 @@ import (
 // compact copies what is live in mostly dead segments forward, oldest first, at most moveBytesPerTick.
 func (s *Store) compact() error {
 	left := int64(moveBytesPerTick)
+	var errs []error
 	for _, seg := range s.sparse() {
 		if left <= 0 {
-			return nil
+			break
 		}
 		n, err := s.moveSegment(seg, left)
 		s.m.moved.Add(float64(n))
-		if err != nil {
-			return err
+		if errs = append(errs, err); err != nil && !isDamage(err) {
+			break
 		}
 		left -= n
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // sparse are the segments that are worth emptying.
@@ -49,8 +50,8 @@ func (s *Store) sparse() []uint32 {
 	return list
 }
 
-// moveSegment copies live batches of a segment forward until about limit bytes are copied.
-func (s *Store) moveSegment(seg uint32, limit int64) (moved int64, err error) {
+// moveSegment copies live batches of a segment forward until about limit bytes are copied. What is damaged stays.
+func (s *Store) moveSegment(seg uint32, limit int64) (moved int64, damage error) {
 	for _, p := range s.partitionsAfter(0, maxPartitions) {
 		for moved < limit {
 			n, err := p.moveOnce(seg)
@@ -58,27 +59,43 @@ func (s *Store) moveSegment(seg uint32, limit int64) (moved int64, err error) {
 			if errors.Is(err, ErrDeleted) || gone(err) || err == nil && n == 0 {
 				break
 			}
+			if isDamage(err) { // the others may be fine
+				damage = errors.Join(damage, p.damage(err))
+				break
+			}
 			if err != nil {
 				return moved, err
 			}
 		}
 	}
-	return moved, nil
+	return moved, damage
 }
 
 // moveOnce copies some batches of the first run that the partition has in the segment; 0: it has none there.
 func (p *Partition) moveOnce(seg uint32) (int64, error) {
+	b, err := p.firstIn(seg)
+	if err != nil || len(b) == 0 {
+		return 0, err
+	}
+	if err := p.s.wal.admit(false); err != nil {
+		return 0, err
+	}
+	return int64(len(b)), p.putMoved(seg, b)
+}
+
+// firstIn reads what one moveOnce copies.
+func (p *Partition) firstIn(seg uint32) ([]byte, error) {
 	p.mu.Lock()
 	i := slices.IndexFunc(p.runs, func(r *run) bool { return r.seg == seg })
 	if i < 0 || p.deleted {
 		p.mu.Unlock()
-		return 0, nil
+		return nil, nil
 	}
 	r := *p.runs[i]
 	p.mu.Unlock()
 	es, next, err := p.s.entriesFrom(&r, r.base)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var at []located
 	size := int64(0)
@@ -92,15 +109,7 @@ func (p *Partition) moveOnce(seg uint32) (int64, error) {
 		}
 		at = append(at, located{place{seg, e.pos, e.size}, e.base, end})
 	}
-	b, err := p.s.read(p.number, at)
-	if err != nil {
-		return 0, err
-	}
-	size = int64(len(b))
-	if err := p.s.wal.admit(false); err != nil {
-		return 0, err
-	}
-	return size, p.putMoved(seg, b)
+	return p.s.read(p.number, at)
 }
 
 // putMoved appends copies of batches that are still live in the segment.

@@ -71,7 +71,7 @@ func (p *Partition) checkSequence(h *batch.Header, now int64) (*sentBatch, error
 
 // sent remembers a batch that was added. The caller holds mu and wal.mu.
 func (p *Partition) sent(h *batch.Header, now int64) {
-	if h.ProducerID < 0 || h.FirstSequence < 0 {
+	if h.ProducerID < 0 || h.FirstSequence < 0 || h.ProducerEpoch < 0 { // the last two only by Accept
 		return
 	}
 	r := p.producers[h.ProducerID]
@@ -132,7 +132,7 @@ func (p *Partition) expireProducers(since int64) {
 func (p *Partition) sentBefore(end int64) (map[int64]*producer, error) {
 	lost := make(map[int64]*producer)
 	for id, r := range p.producers {
-		if r.n > 0 && r.sent[0].base >= end {
+		if r.n > 0 && r.sent[0].next > end {
 			lost[id] = &producer{epoch: -1}
 		}
 	}
@@ -160,7 +160,7 @@ func (p *Partition) sentBefore(end int64) (map[int64]*producer, error) {
 	for i := len(heads) - 1; i >= 0; i-- {
 		h := &heads[i]
 		r := lost[h.ProducerID]
-		if r == nil || h.FirstSequence < 0 {
+		if r == nil || h.FirstSequence < 0 || h.ProducerEpoch < 0 {
 			continue
 		}
 		if r.epoch != h.ProducerEpoch {
@@ -210,7 +210,7 @@ func decodeTruncate(b []byte) (end int64, found map[int64]*producer) {
 // unsend forgets the batches from end on; found is what sentBefore said. The caller holds mu and wal.mu.
 func (p *Partition) unsend(end int64, found map[int64]*producer) {
 	for id, r := range p.producers {
-		for r.n > 0 && r.last().base >= end {
+		for r.n > 0 && r.last().next > end { // one that begins below the log's start may begin below end
 			r.n--
 		}
 		if r.n > 0 {

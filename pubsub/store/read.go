@@ -71,7 +71,7 @@ func (p *Partition) Pieces(from int64, maxBytes int, upTo int64) (pieces [][]byt
 
 // damage counts an error of reading if it is damage, and gives it back.
 func (p *Partition) damage(err error) error {
-	if d := (*DamageError)(nil); errors.As(err, &d) {
+	if isDamage(err) {
 		p.s.m.damaged.Inc()
 	}
 	return err
@@ -292,7 +292,9 @@ func (s *Store) salt(seg uint32) (uint32, error) {
 // readHead reads the header of one batch.
 func (s *Store) readHead(number, seg uint32, e entry) (h batch.Header, err error) {
 	if b := s.wal.cached(seg, e.pos+recordHeaderBytes, batch.HeaderBytes); b != nil {
-		h, _, err = batch.ParseHeader(b)
+		if h, _, err = batch.ParseHeader(b); err == nil && h.BaseOffset != e.base {
+			err = damagedIndex(indexName(seg), 0)
+		}
 		return h, err
 	}
 	salt, err := s.salt(seg)
@@ -312,6 +314,9 @@ func (s *Store) readHead(number, seg uint32, e entry) (h batch.Header, err error
 	}
 	if err != nil {
 		return h, &DamageError{File: logName(seg), Pos: int64(e.pos), Cause: err}
+	}
+	if h.BaseOffset != e.base {
+		return h, damagedIndex(indexName(seg), 0)
 	}
 	return h, nil
 }

@@ -70,6 +70,7 @@ func (s *Store) recover() error {
 	if err := s.makeReserve(); err != nil {
 		s.log.Warn("there is no room for the topic store's reserve; no appends are taken until there is", zap.Error(err))
 		s.wal.refuse(s.failure(err))
+		poke(s.wal.urgent) // the flusher tries again
 	}
 	s.log.Info("topic store is open", zap.Int("partitions", len(s.byID)), zap.Int("segments", len(s.segs)),
 		zap.Uint32("segment", s.wal.seg), zap.Duration("took", s.clock().Sub(began)))
@@ -80,13 +81,14 @@ func (s *Store) recover() error {
 func (s *Store) loadSnapshot(f found) (uint32, error) {
 	for i := len(f.snaps) - 1; i >= 0; i-- {
 		seg := f.snaps[i]
+		var parts []*Partition
+		var next uint32
 		b, err := readFile(s.fs, snapName(seg), maxSnapBytes)
-		if err != nil {
-			return 0, err
+		if err == nil {
+			parts, next, err = s.decodeSnapshot(b, seg)
 		}
-		parts, next, err := s.decodeSnapshot(b, seg)
 		if err != nil {
-			s.log.Warn("a snapshot is damaged; the one before and the log serve", zap.String("file", snapName(seg)), zap.Error(err))
+			s.log.Warn("a snapshot cannot be read; the one before and the log serve", zap.String("file", snapName(seg)), zap.Error(err))
 			continue
 		}
 		s.mu.Lock()
@@ -238,7 +240,7 @@ func (s *Store) loadIndex(seg uint32) ([]*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.writeIndex(j); err != nil {
+	if err := s.useReserve(func() error { return s.writeIndex(j) }); err != nil {
 		return nil, err
 	}
 	for i := range j.runs {

@@ -61,7 +61,7 @@ func (s *Store) replaySegment(seg uint32, last bool) (open bool, err error) {
 	var synced uint32
 	for {
 		r, err := sc.next()
-		if errors.Is(err, io.EOF) || err != nil && last {
+		if !errors.Is(err, errRead) && (errors.Is(err, io.EOF) || err != nil && last) {
 			err = s.reopen(sc, synced, err, last)
 			return err == nil, err
 		}
@@ -74,6 +74,11 @@ func (s *Store) replaySegment(seg uint32, last bool) (open bool, err error) {
 		w.records++
 		w.mu.Unlock()
 		if r.kind == kindEnd {
+			if last && sc.pos == sc.size { // nothing says that it was synced
+				if err := s.rewrite(sc, synced); err != nil {
+					return false, err
+				}
+			}
 			return false, s.sealReplayed(sc)
 		}
 		if err := s.replayRecord(seg, &r); err != nil {
@@ -142,12 +147,34 @@ func (s *Store) sealReplayed(sc *scanner) error {
 	j := s.prepareSeal(w.seg, w.off)
 	w.jobs, w.opened = []*sealJob{j}, nil
 	w.mu.Unlock()
-	return s.seal(j)
+	return s.useReserve(func() error { return s.seal(j) })
+}
+
+// rewrite makes the last segment end durably at the scanner's place. Bytes that no record says were synced are written
+// again: the kernel may hold them though the disk never got them, and would not write them for a new sync.
+func (s *Store) rewrite(sc *scanner, synced uint32) (err error) {
+	if sc.size > sc.pos {
+		err = sc.f.Truncate(sc.pos)
+	}
+	buf := make([]byte, chunkBytes)
+	for at := int64(synced); at < sc.pos && err == nil; {
+		b := buf[:min(int64(len(buf)), sc.pos-at)]
+		if _, err = sc.f.ReadAt(b, at); err == nil || errors.Is(err, io.EOF) {
+			err = s.useReserve(func() error { return writeAll(sc.f, b, at) })
+		}
+		at += int64(len(b))
+	}
+	if err == nil {
+		err = errors.Join(sc.f.Sync(), s.fs.SyncDir("."))
+	}
+	if err != nil {
+		return fmt.Errorf("repair the end of %s: %w", sc.name, err)
+	}
+	return nil
 }
 
 // reopen makes the last segment ready to be appended to. why says what is wrong with the bytes at the scanner's place;
-// io.EOF: they are the end. Bytes that no later record says were synced are written again: the kernel may hold them
-// though the disk never got them, and would not write them for a new sync.
+// io.EOF: they are the end.
 func (s *Store) reopen(sc *scanner, synced uint32, why error, last bool) error {
 	if !last {
 		return damaged(sc.name, sc.pos, "the segment ends before its end was written, but %s follows", logName(sc.seg+1))
@@ -163,23 +190,8 @@ func (s *Store) reopen(sc *scanner, synced uint32, why error, last bool) error {
 		s.log.Warn("the end of the log had not been synced and is cut; nothing in it was acknowledged",
 			zap.String("file", sc.name), zap.Int64("at", sc.pos), zap.Int64("bytes", sc.size-sc.pos), zap.NamedError("found", why))
 	}
-	var err error
-	if sc.size > sc.pos {
-		err = sc.f.Truncate(sc.pos)
-	}
-	buf := make([]byte, chunkBytes)
-	for at := int64(synced); at < sc.pos && err == nil; {
-		b := buf[:min(int64(len(buf)), sc.pos-at)]
-		if _, err = sc.f.ReadAt(b, at); err == nil || errors.Is(err, io.EOF) {
-			err = writeAll(sc.f, b, at)
-		}
-		at += int64(len(b))
-	}
-	if err == nil {
-		err = errors.Join(sc.f.Sync(), s.fs.SyncDir("."))
-	}
-	if err != nil {
-		return fmt.Errorf("repair the end of %s: %w", sc.name, err)
+	if err := s.rewrite(sc, synced); err != nil {
+		return err
 	}
 	s.file, s.fileSeg = sc.f, sc.seg
 	s.wal.mu.Lock()
@@ -191,7 +203,10 @@ func (s *Store) reopen(sc *scanner, synced uint32, why error, last bool) error {
 	return nil
 }
 
-var errNoHeader = errors.New("the segment has no header")
+var (
+	errNoHeader = errors.New("the segment has no header")
+	errRead     = errors.New("the file cannot be read") // which says nothing of what is in it
+)
 
 // scanner reads the records of a segment in order.
 type scanner struct {
@@ -239,7 +254,7 @@ func (sc *scanner) peek(n int) ([]byte, error) {
 		sc.buf, sc.at = sc.buf[:want], sc.pos
 		if m, err := sc.f.ReadAt(sc.buf, sc.at); m < want {
 			sc.buf = sc.buf[:0]
-			return nil, fmt.Errorf("read %s at %d: %w", sc.name, sc.at, err)
+			return nil, fmt.Errorf("%w: %s at %d: %w", errRead, sc.name, sc.at, err)
 		}
 	}
 	return sc.buf[sc.pos-sc.at : min(sc.pos-sc.at+int64(n), int64(len(sc.buf)))], nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"time"
 )
 
@@ -156,8 +157,8 @@ func (s *Store) decodePartition(r *snapReader) *Partition {
 	copy(id.Topic[:], r.bytes(32))
 	id.Partition = int32(r.num(-1<<31, i32max)) //nolint:gosec // checked
 	p := newPartition(s, id, uint32(number))    //nolint:gosec // checked
-	p.retention.Bytes = r.num(0, 1<<62)
-	p.retention.Age = time.Duration(r.num(0, 1<<62))
+	p.retention.Bytes = r.num(0, math.MaxInt64)
+	p.retention.Age = time.Duration(r.num(0, math.MaxInt64))
 	p.start = r.num(0, maxOffset)
 	p.end = r.num(p.start, maxOffset)
 	p.committed.Store(r.num(0, maxOffset))
@@ -168,8 +169,8 @@ func (s *Store) decodePartition(r *snapReader) *Partition {
 	}
 	for i := r.num(0, 2*maxProducers); i > 0 && r.err == nil; i-- {
 		id := r.num(0, 1<<63-1)
-		x := &producer{epoch: int16(r.num(0, 1<<15-1)), seen: r.num(-1<<62, 1<<62)} //nolint:gosec // checked
-		x.n = uint8(r.num(0, producerBatches))                                      //nolint:gosec // checked
+		x := &producer{epoch: int16(r.num(math.MinInt16, math.MaxInt16)), seen: r.num(math.MinInt64, math.MaxInt64)} //nolint:gosec // checked
+		x.n = uint8(r.num(0, producerBatches))                                                                       //nolint:gosec // checked
 		for j := range x.sent[:x.n] {
 			x.sent[j] = sentBatch{int32(r.num(0, i32max)), int32(r.num(0, i32max)), r.num(0, maxOffset), r.num(0, maxOffset)} //nolint:gosec // checked
 		}

@@ -1,0 +1,317 @@
+package store
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/pubsub/batch"
+)
+
+// badReads is a disk whose reads fail when fail says so.
+type badReads struct {
+	disk
+	fail func(name string, off int64) bool
+}
+
+type badFile struct {
+	File
+	name string
+	fail func(name string, off int64) bool
+}
+
+func (d badReads) Open(name string, flag int) (File, error) {
+	f, err := d.disk.Open(name, flag)
+	if err != nil {
+		return nil, err
+	}
+	return badFile{f, name, d.fail}, nil
+}
+
+func (f badFile) ReadAt(p []byte, off int64) (int, error) {
+	if f.fail(f.name, off) {
+		return 0, errIO
+	}
+	return f.File.ReadAt(p, off)
+}
+
+// unsealed is what the kill of a process leaves that had written a full segment and not yet synced it.
+func unsealed(t *testing.T) (left disk, want [][]byte) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	synced(t, s)
+	fs.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if c.Kind == faultfs.Sync && c.Name == logName(1) {
+			return faultfs.Verdict{Err: errIO}
+		}
+		return faultfs.Verdict{}
+	}, 0)
+	for i := range 20 {
+		if _, err := p.Append(0, plain(i, 1, 500), 1000); err != nil {
+			require.ErrorIs(t, err, ErrFailed, "the flusher was quick")
+			break
+		}
+	}
+	s.wal.mu.Lock()
+	s.wal.next()
+	full := int64(s.wal.jobs[0].size)
+	s.wal.mu.Unlock()
+	f, err := fs.Open(logName(1), os.O_RDONLY)
+	require.NoError(t, err)
+	limit := time.After(time.Minute)
+	for size := int64(0); size < full; {
+		s.wal.mu.Lock()
+		ch := s.wal.flushed
+		s.wal.mu.Unlock()
+		size, err = f.Size()
+		require.NoError(t, err)
+		select {
+		case <-ch: // it is tried again and again
+		case <-limit:
+			require.FailNow(t, "the segment is not written")
+		}
+	}
+	want = all(t, p)
+	left = disk{fs.Killed()}
+	_ = s.Close()
+	return left, want
+}
+
+// same compares logs, without a word of what is in them.
+func same(t *testing.T, want, got [][]byte) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	for i := range want {
+		require.True(t, bytes.Equal(want[i], got[i]), "batch %d", i)
+	}
+}
+
+// A full segment may have been written and not synced when its process died, as the newest one may.
+func TestAStartSyncsAFullSegmentThatNothingFollows(t *testing.T) {
+	left, want := unsealed(t)
+	s := open(t, left, testConfig())
+	p := s.Partition(id(0))
+	same(t, want, all(t, p))
+	require.NoError(t, s.Durable(t.Context(), add(t, p, 0, plain(1000, 1, 100)).Mark))
+	want = all(t, p)
+	left = disk{left.Crash(0)}
+	require.NoError(t, s.Close())
+	s = open(t, left, testConfig())
+	same(t, want, all(t, s.Partition(id(0))))
+}
+
+// What a start must write has the room of the reserve, or a full disk could never be opened to be freed.
+func TestAStoreOnAFullDiskOpens(t *testing.T) {
+	left, want := unsealed(t)
+	var full, removed atomic.Bool
+	full.Store(true)
+	left.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if c.Kind == faultfs.Remove && c.Name == reserveName {
+			removed.Store(true)
+		}
+		if full.Load() && c.Kind == faultfs.Write && (!removed.Load() || c.Name == reserveName) {
+			return faultfs.Verdict{Err: syscall.ENOSPC}
+		}
+		return faultfs.Verdict{}
+	}, 0)
+	s := open(t, left, testConfig())
+	p := s.Partition(id(0))
+	same(t, want, all(t, p))
+	require.ErrorIs(t, s.Writable(), ErrFull)
+	p.SetCommitted(p.End())
+	require.NoError(t, p.DeleteBefore(3))
+	synced(t, s)
+	full.Store(false)
+	writable(t, s)
+}
+
+func TestAStoreThatBeganOnAFullDiskWritesWhenThereIsRoom(t *testing.T) {
+	fs := newDisk()
+	var full atomic.Bool
+	full.Store(true)
+	fs.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if full.Load() && c.Kind == faultfs.Write {
+			return faultfs.Verdict{Err: syscall.ENOSPC}
+		}
+		return faultfs.Verdict{}
+	}, 0)
+	s := open(t, fs, testConfig())
+	require.ErrorIs(t, s.Writable(), ErrFull)
+	full.Store(false)
+	writable(t, s)
+	create(t, s, 0)
+}
+
+// A read that fails says nothing of what is there: nothing may be cut for it.
+func TestAReadThatFailsAtAStartCutsNothing(t *testing.T) {
+	fs, cfg := newDisk(), testConfig()
+	cfg.FsyncInterval = time.Minute // so that all is synced at once, and no record says so of another
+	s := open(t, fs, cfg)
+	p := create(t, s, 0)
+	for i := range 10 {
+		add(t, p, 0, plain(i, 1, 100))
+	}
+	synced(t, s)
+	want := all(t, p)
+	left := disk{fs.Crash(0)}
+	require.NoError(t, s.Close())
+	failed := false
+	_, err := Open(testConfig(), badReads{left, func(name string, off int64) bool {
+		if failed || name != logName(1) || off == 0 {
+			return false
+		}
+		failed = true
+		return true
+	}}, nil, nil)
+	require.ErrorIs(t, err, errIO)
+	require.ErrorContains(t, err, logName(1))
+	s = open(t, left, testConfig())
+	same(t, want, all(t, s.Partition(id(0))))
+}
+
+func TestASnapshotThatCannotBeReadIsPassedOver(t *testing.T) {
+	fs, want := filled(t)
+	f := snapsOf(t, fs)
+	s := open(t, badReads{fs, func(name string, _ int64) bool { return name == snapName(f[len(f)-1]) }}, testConfig())
+	same(t, want, all(t, s.Partition(id(0))))
+}
+
+func snapsOf(t *testing.T, fs FS) (out []uint32) {
+	names, err := fs.List(".")
+	require.NoError(t, err)
+	for _, n := range names {
+		if seg, ok := numberOf(n, snapSuffix); ok {
+			out = append(out, seg)
+		}
+	}
+	return out
+}
+
+// Whatever a partition was given to keep, snapshots hold it: they are all that a start has once segments were removed.
+func TestSnapshotsHoldWhatPartitionsTake(t *testing.T) {
+	for what, prepare := range map[string]func(s *Store, p *Partition){
+		"longest retention": func(s *Store, _ *Partition) {
+			_, err := s.Create(id(0), Retention{Bytes: math.MaxInt64, Age: math.MaxInt64})
+			require.NoError(t, err)
+		},
+		"producer with a negative epoch, as a replica takes it": func(_ *Store, p *Partition) {
+			raw := made(1, 1, 10, 0, 5, -1, 0)
+			batch.Assign(raw, p.End(), 0)
+			_, err := p.Accept(raw)
+			require.NoError(t, err)
+		},
+	} {
+		fs := newDisk()
+		s := open(t, fs, testConfig())
+		p := create(t, s, 0)
+		prepare(s, p)
+		for i := range 200 {
+			add(t, p, 0, plain(i, 1, 900))
+		}
+		sealed(t, s)
+		p.SetCommitted(p.End())
+		require.NoError(t, p.DeleteBefore(p.End()))
+		tick(t, s, time.UnixMilli(0))
+		require.NotContains(t, logs(t, fs), uint32(1))
+		require.NoError(t, s.Close())
+		again, err := Open(testConfig(), fs, nil, nil)
+		require.NoError(t, err, what)
+		require.NoError(t, again.Close())
+	}
+}
+
+// A batch of which a start in its middle had left only the end is gone after a truncation: its producer has not sent it.
+func TestATruncatedBatchThatBeganBelowTheStartWasNotSent(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	send := func(p *Partition) Appended { return add(t, p, 0, made(1, 10, 100, 0, 7, 0, 0)) }
+	send(p)
+	p.SetCommitted(5)
+	require.NoError(t, p.DeleteBefore(5))
+	_, err := p.Truncate(7)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), p.End())
+	synced(t, s)
+	left := disk{fs.Copy()}
+	require.False(t, send(p).Duplicate)
+	require.False(t, send(open(t, left, testConfig()).Partition(id(0))).Duplicate)
+}
+
+// One damaged batch must not keep all other segments from being emptied.
+func TestDamageDoesNotStopMoving(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	busy := create(t, s, 9)
+	var kept []*Partition
+	for n := range int32(4) {
+		p := create(t, s, n)
+		kept = append(kept, p)
+		add(t, p, 0, plain(int(n), 1, 400))
+		for i := range 40 {
+			add(t, busy, 0, plain(i, 1, 900))
+		}
+	}
+	sealed(t, s)
+	busy.SetCommitted(busy.End())
+	require.NoError(t, busy.DeleteBefore(busy.End()))
+	require.NoError(t, fs.Corrupt(logName(1), func(b []byte) []byte {
+		b[int(kept[0].runs[0].bytes)+200] ^= 1
+		return b
+	}))
+	s.wal.mu.Lock()
+	w := s.wal
+	for _, c := range w.chunks { // what is in memory is not damaged
+		require.NotEqual(t, uint32(1), c.seg)
+	}
+	s.wal.mu.Unlock()
+	tick(t, s, time.UnixMilli(0))
+	for _, p := range kept[1:3] {
+		require.Greater(t, p.runs[0].seg, uint32(9), "partition %v was not copied forward", p.id)
+	}
+}
+
+// An index file that lies about where a batch begins must not move the cut.
+func TestATruncationBelievesNoDamagedIndex(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	for i := range 60 {
+		add(t, p, 0, plain(i, 10, 500))
+	}
+	sealed(t, s)
+	require.NoError(t, s.Close())
+	require.NoError(t, fs.Corrupt(indexName(1), func(b []byte) []byte {
+		b[indexHeaderBytes+indexRunBytes+3*indexEntryBytes+7] = 35 // of the batch that begins at 30
+		return b
+	}))
+	s = open(t, fs, testConfig())
+	p = s.Partition(id(0))
+	_, err := p.Truncate(37)
+	var d *DamageError
+	require.ErrorAs(t, err, &d)
+	require.Equal(t, indexName(1), d.File)
+	require.Equal(t, int64(600), p.End())
+}
+
+func TestABeginningAnewIsDurableWhenItsRecordIs(t *testing.T) {
+	cfg := testConfig()
+	cfg.FsyncInterval = time.Minute
+	fs := newDisk()
+	s := open(t, fs, cfg)
+	p := create(t, s, 0)
+	require.NoError(t, s.Durable(t.Context(), add(t, p, 0, plain(1, 5, 10)).Mark))
+	m, err := p.Reset(100)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), p.DurableEnd())
+	require.NoError(t, s.Durable(t.Context(), m))
+	require.Equal(t, int64(100), p.DurableEnd())
+}
