@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { leaks.Main(m) }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // fakeLedger answers Topics, Keys and Tokens.
 type fakeLedger struct {
