@@ -30,11 +30,11 @@ test: lint deps build ## unit and conformance tests, race on the pure cores, one
 
 test-all: lint deps build ## everything: long simulation, crash storms, all clients (at most 45 min from cold)
 	contracts/build.sh --check
-	BORNODE_LONG=1 $(GO) test -p 2 -timeout 40m ./...
+	BORNODE_LONG=1 $(GO) test -p 2 -timeout 80m ./...
 	$(MAKE) race cgo-less rdma-lab
 
 race: ## the race detector over the concurrent parts (short forms)
-	$(GO) test -race -short -timeout 20m $(RACE)
+	$(GO) test -race -short -timeout 40m $(RACE)
 
 cgo-less: ## build and test what has a form without cgo
 	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/bornode

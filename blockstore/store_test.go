@@ -12,11 +12,12 @@ import (
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/leaks"
 )
 
 func TestMain(m *testing.M) {
 	// goleveldb's pool goroutine outlives Close by up to a second.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/syndtr/goleveldb/leveldb.(*DB).mpoolDrain"))
+	leaks.Main(m, goleak.IgnoreTopFunction("github.com/syndtr/goleveldb/leveldb.(*DB).mpoolDrain"))
 }
 
 func TestLifeOfABlock(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/leaks"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -109,7 +110,7 @@ func TestForeignStoreIsRefused(t *testing.T) {
 }
 
 func TestCloseEndsEverything(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer leaks.None(t, goleak.IgnoreCurrent())
 	gen := newTestGenesis(t, nil)
 	n := &testNode{t: t, gen: gen, store: newMemStore(), cfg: testConfig(t.TempDir()), nonce: map[int]uint64{}}
 	n.open()

@@ -144,11 +144,11 @@ func TestConnectionsDoNotRaiseTheRate(t *testing.T) {
 	refused := 0
 	for range 4 { // each is held back by itself only
 		c := s.client(s.owner, token.Data, kgo.DefaultProduceTopic("acme.orders"), kgo.RecordRetries(0), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.DisableIdempotentWrite())
-		err := c.ProduceSync(ctx, kgo.SliceRecord(make([]byte, 150_000))).FirstErr()
+		err := c.ProduceSync(ctx, kgo.SliceRecord(make([]byte, 900_000))).FirstErr()
 		if err != nil {
 			require.ErrorIs(t, err, kerr.NotEnoughReplicas)
 			refused++
 		}
 	}
-	require.Equal(t, 3, refused, "fifteen seconds' worth were written at once and more was taken")
+	require.Equal(t, 3, refused, "ninety seconds' worth were written at once and more was taken")
 }

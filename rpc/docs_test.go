@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/leaks"
 )
 
 // What the text names is offered, and it has every setting.
@@ -81,5 +82,5 @@ func TestCloseEndsEverything(t *testing.T) {
 	require.NoError(t, <-ran)
 	<-sub.Err()
 	client.Close()
-	goleak.VerifyNone(t, known)
+	leaks.None(t, known)
 }

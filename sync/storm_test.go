@@ -10,10 +10,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -199,7 +201,7 @@ type stormHost struct {
 	device *rdma.Device
 }
 
-func newStormHost(t testing.TB, id *tcp.Identity, port int, src transport.Source) *stormHost {
+func newStormHost(t testing.TB, id *tcp.Identity, at netip.AddrPort, src transport.Source) *stormHost {
 	h := &stormHost{}
 	open := func() (*detect.Endpoint, error) {
 		fd, err := shm.Open(shm.DefaultConfig(), nil)
@@ -224,7 +226,7 @@ func newStormHost(t testing.TB, id *tcp.Identity, port int, src transport.Source
 	h.upgrader, err = detect.New(up, []detect.Backend{detect.BackendFunc(open)}, nil, nil)
 	require.NoError(t, err)
 	cfg := tcp.DefaultConfig()
-	cfg.Listen, cfg.Upgrader = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, h.upgrader
+	cfg.Listen, cfg.Upgrader = []string{fmt.Sprintf("/ip4/%s/tcp/%d", at.Addr(), at.Port())}, h.upgrader
 	cfg.Link.BackoffMin, cfg.Link.BackoffMax = 5*time.Millisecond, 50*time.Millisecond
 	h.Host, err = tcp.New(cfg, id, nil, nil)
 	require.NoError(t, err)
@@ -273,14 +275,14 @@ type stormServer interface {
 type here struct {
 	t     testing.TB
 	id    *tcp.Identity
-	port  int
+	at    netip.AddrPort
 	store *stored
 	host  *stormHost
 	stop  func()
 }
 
 func (s *here) start() {
-	s.host = newStormHost(s.t, s.id, s.port, s.store.Window())
+	s.host = newStormHost(s.t, s.id, s.at, s.store.Window())
 	_, _, s.stop = stormManager(s.t, s.host, s.store, s.store, nil)
 }
 
@@ -297,14 +299,14 @@ func (s *here) Kill() {
 type process struct {
 	t     testing.TB
 	dir   string
-	port  int
+	at    netip.AddrPort
 	cmd   *exec.Cmd
 	stdin io.Closer
 }
 
 func (p *process) start() {
 	p.cmd = exec.Command(os.Args[0], "-test.run=^TestStormPeerProcess$")
-	p.cmd.Env = append(os.Environ(), stormVar+"="+p.dir+":"+strconv.Itoa(p.port))
+	p.cmd.Env = append(os.Environ(), stormVar+"="+p.dir+"="+p.at.String())
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	require.NoError(p.t, err)
@@ -330,27 +332,31 @@ func (p *process) Kill() {
 
 // TestStormPeerProcess is the serving node of process; by itself it does nothing.
 func TestStormPeerProcess(t *testing.T) {
-	dir, port, err := net.SplitHostPort(os.Getenv(stormVar))
-	if err != nil {
+	dir, text, ok := strings.Cut(os.Getenv(stormVar), "=")
+	if !ok {
 		return
 	}
-	n, err := strconv.Atoi(port)
+	at, err := netip.ParseAddrPort(text)
 	require.NoError(t, err)
 	id, err := tcp.LoadOrCreateIdentity(filepath.Join(dir, "identity"))
 	require.NoError(t, err)
 	store := newStored(t, openStormStore(t, filepath.Join(dir, "store"), 0))
-	_, _, stop := stormManager(t, newStormHost(t, id, n, store.Window()), store, store, nil)
+	_, _, stop := stormManager(t, newStormHost(t, id, at, store.Window()), store, store, nil)
 	defer stop()
 	fmt.Println("up")
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the storm is over
 }
 
-// freePort finds a port to listen on, again and again.
-func freePort(t testing.TB) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+var anyPort = netip.MustParseAddrPort("127.0.0.1:0")
+
+// ownAddr is where a node listens again and again: on a host of loopback that nobody else uses, so that its port is not taken
+// while it is dead.
+func ownAddr(t testing.TB) netip.AddrPort {
+	host := netip.AddrFrom4([4]byte{127, byte(1 + rand.N(250)), byte(rand.N(250)), byte(1 + rand.N(250))})
+	l, err := net.Listen("tcp", netip.AddrPortFrom(host, 0).String())
 	require.NoError(t, err)
 	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // storm is the network of one test.
@@ -374,26 +380,26 @@ func newStorm(t *testing.T, seed uint64, bytes int) *storm {
 	s.all = openStormStore(t, other, 0)
 	id, err := tcp.LoadOrCreateIdentity(filepath.Join(dir, "identity"))
 	require.NoError(t, err)
-	s.add(id, func(port int) stormServer {
-		p := &process{t: t, dir: dir, port: port}
+	s.add(id, func(at netip.AddrPort) stormServer {
+		p := &process{t: t, dir: dir, at: at}
 		p.start()
 		return p
 	})
 	id, err = tcp.GenerateIdentity()
 	require.NoError(t, err)
-	s.add(id, func(port int) stormServer {
-		h := &here{t: t, id: id, port: port, store: newStored(t, s.all)}
+	s.add(id, func(at netip.AddrPort) stormServer {
+		h := &here{t: t, id: id, at: at, store: newStored(t, s.all)}
 		h.start()
 		return h
 	})
 	return s
 }
 
-func (s *storm) add(id *tcp.Identity, start func(port int) stormServer) {
-	port := freePort(s.t)
-	server := start(port)
+func (s *storm) add(id *tcp.Identity, start func(at netip.AddrPort) stormServer) {
+	at := ownAddr(s.t)
+	server := start(at)
 	s.t.Cleanup(server.Stop)
-	proxy := conformance.NewProxy(s.t, fmt.Sprintf("127.0.0.1:%d", port))
+	proxy := conformance.NewProxy(s.t, at.String())
 	s.servers, s.proxies = append(s.servers, server), append(s.proxies, proxy)
 	s.addrs = append(s.addrs, fmt.Sprintf("/ip4/127.0.0.1/tcp/%d/p2p/%s", proxy.Port(), id.ID()))
 }
@@ -435,7 +441,7 @@ func (s *storm) join(pull bool, kills int) {
 	require.NoError(t, err)
 	j := newJoining(s.all)
 	target := uint64(len(j.taken) - 1)
-	host := newStormHost(t, id, 0, nil)
+	host := newStormHost(t, id, anyPort, nil)
 	m, reg, stop := stormManager(t, host, j, j, func(c *Config, _ *Deps) { c.Pull = pull })
 	defer stop()
 	for _, addr := range s.addrs {

@@ -23,7 +23,7 @@ func BenchmarkRangeSyncSHM(b *testing.B) {
 	host := func() *stormHost {
 		id, err := tcp.GenerateIdentity()
 		require.NoError(b, err)
-		return newStormHost(b, id, 0, store.Window())
+		return newStormHost(b, id, anyPort, store.Window())
 	}
 	server := host()
 	_, _, stop := stormManager(b, server, served, served, nil)

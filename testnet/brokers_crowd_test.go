@@ -57,8 +57,7 @@ func crowdNetwork(t *testing.T, set ...string) (*Network, *Node) {
 	})
 	admin := kadm.NewClient(kafkaClient(t, n))
 	require.NoError(t, poll(t.Context(), func() (bool, error) {
-		made, err := admin.CreateTopic(t.Context(), 1, 3, nil, crowdTopic)
-		return err == nil && made.Err == nil, nil
+		return topicMade(t.Context(), admin, 1, crowdTopic), nil
 	}))
 	var leader *Node
 	require.NoError(t, poll(t.Context(), func() (bool, error) {

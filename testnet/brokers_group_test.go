@@ -99,7 +99,7 @@ func (g *groupRig) agree(members []*groupMember, partitions int) {
 			}
 		}
 		return len(owners) == partitions
-	}, 2*time.Minute, 200*time.Millisecond)
+	}, patience, 200*time.Millisecond)
 }
 
 // Members of a group come and go, and the broker that coordinates it dies: they share the partitions, every acknowledged
@@ -111,13 +111,10 @@ func TestGroupComesAndGoesWhileItsCoordinatorDies(t *testing.T) {
 		members, records = 20, 20_000
 	}
 	n := upNetwork(t, func(s *Spec) { s.Brokers = 3 })
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	admin := kadm.NewClient(kafkaClient(t, n))
-	require.Eventually(t, func() bool {
-		made, _ := admin.CreateTopic(ctx, partitions, 3, nil, "demo.shared")
-		return made.Err == nil
-	}, time.Minute, 200*time.Millisecond)
+	require.Eventually(t, func() bool { return topicMade(ctx, admin, partitions, "demo.shared") }, patience, 200*time.Millisecond)
 	g := &groupRig{t: t, n: n, topic: "demo.shared", group: "demo.team", seen: map[string]bool{}}
 	producer := kafkaClient(t, n, kgo.DefaultProduceTopic(g.topic), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(5*time.Millisecond))
 	made := 0
@@ -151,7 +148,7 @@ func TestGroupComesAndGoesWhileItsCoordinatorDies(t *testing.T) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return len(g.seen) == made
-	}, 2*time.Minute, 200*time.Millisecond, "every acknowledged record is read")
+	}, patience, 200*time.Millisecond, "every acknowledged record is read")
 
 	require.Eventually(t, func() bool {
 		ends, err := admin.ListEndOffsets(ctx, g.topic)
@@ -168,7 +165,7 @@ func TestGroupComesAndGoesWhileItsCoordinatorDies(t *testing.T) {
 			good = good && (e.Offset == 0 || ok && o.At == e.Offset)
 		})
 		return good
-	}, 2*time.Minute, 300*time.Millisecond, "what was committed stands at the end")
+	}, patience, 300*time.Millisecond, "what was committed stands at the end")
 	for _, m := range all {
 		g.leave(m)
 	}

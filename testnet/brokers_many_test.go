@@ -64,7 +64,7 @@ func TestManyTopicsOnBrokers(t *testing.T) {
 		s.Brokers = 3
 		overTCP(s)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	x := n.Nodes[0]
 	keeps := func() float64 { return metric(t, x, "bornode_topics_broker_partitions_count") }

@@ -46,14 +46,11 @@ func newStorm(t *testing.T, partitions int32, change ...func(*Spec)) *storm {
 			f(s)
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	t.Cleanup(cancel)
 	s := &storm{t: t, n: n, ctx: ctx, admin: kadm.NewClient(kafkaClient(t, n)), acked: map[string]bool{}, since: map[int32]time.Time{},
 		after: map[int32]time.Duration{}, fails: map[string]int{}}
-	s.eventually("the topic is made", func() bool {
-		made, err := s.admin.CreateTopic(ctx, partitions, 3, nil, stormTopic)
-		return err == nil && made.Err == nil
-	})
+	s.eventually("the topic is made", func() bool { return topicMade(ctx, s.admin, partitions, stormTopic) })
 	run, stop := context.WithCancel(ctx)
 	s.stop = stop
 	s.produce(run, "all", kgo.RequiredAcks(kgo.AllISRAcks()))

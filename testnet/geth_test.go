@@ -128,7 +128,8 @@ func typed(t *testing.T, s *sender, contract *sample, at common.Address) {
 	} {
 		tx, err := types.SignNewTx(s.a.Private(), types.LatestSignerForChainID(s.chain), make(s.nonce))
 		require.NoError(t, err)
-		receipts, err := s.c.SendTransactionSync(t.Context(), tx, nil)
+		wait := time.Minute // the most that a node waits
+		receipts, err := s.c.SendTransactionSync(t.Context(), tx, &wait)
 		require.NoError(t, err, "type %d", tx.Type())
 		s.nonce++
 		require.Equal(t, types.ReceiptStatusSuccessful, receipts.Status, "type %d", tx.Type())

@@ -117,7 +117,7 @@ func (p *properties) standstill(t *testing.T, id common.Hash, topic string, lead
 	defer eth.Close()
 	w := p.writer(t, "still", topic, p.owner("steady"))
 	w.more(t, 100)
-	still := p.final(t, eth)
+	still := p.stuck(t, eth)
 	w.more(t, 200)
 	w.stop()
 	acked := <-w.acked
@@ -142,6 +142,24 @@ func (p *properties) standstill(t *testing.T, id common.Hash, topic string, lead
 		times, _ := p.written(t, id, p.owner("steady").Address)
 		return times >= 16+400+len(acked)
 	})
+}
+
+// stuck waits until blocks come and nothing becomes final any more: what was on its way still may. It gives the last that did.
+func (p *properties) stuck(t *testing.T, eth *ethclient.Client) (final uint64) {
+	t.Helper()
+	for {
+		final = p.final(t, eth)
+		head, err := eth.BlockNumber(p.ctx)
+		require.NoError(t, err)
+		p.eventually(t, "10 more blocks", func() bool {
+			now, err := eth.BlockNumber(p.ctx)
+			require.NoError(t, err)
+			return now > head+10
+		})
+		if p.final(t, eth) == final {
+			return final
+		}
+	}
 }
 
 // writer has an account write with acks=all until it is stopped.
@@ -251,6 +269,13 @@ func (p *properties) lie(t *testing.T, broker int, c contracts.Commit) {
 	eth := p.alive(t, broker)
 	key, err := p.producer(p.Nodes[broker])
 	require.NoError(t, err)
+	p.eventually(t, "what it had sent is in a block", func() bool { // else that has the number which comes next
+		waiting, err := eth.PendingNonceAt(p.ctx, key.Account())
+		require.NoError(t, err)
+		next, err := eth.NonceAt(p.ctx, key.Account(), nil)
+		require.NoError(t, err)
+		return waiting == next
+	})
 	ret, err := read(p.ctx, eth, contracts.TopicsAddress, contracts.CommitsCall(key.Account()))
 	require.NoError(t, err)
 	number, err := contracts.DecodeCommits(ret)

@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ type properties struct {
 	ctx  context.Context
 	gen  *genesis.Genesis
 	eth  *ethclient.Client // of node 0
-	used int               // accounts given out
+	used atomic.Int32      // accounts given out
 }
 
 // The eight properties of the topic log, on five producers of which three are brokers. Those that need a machine to fail
@@ -66,9 +67,10 @@ func newProperties(t *testing.T) *properties {
 		overTCP(s)
 		s.Set = append(s.Set, "pubsub.evidence.checkpoint=1s", "pubsub.evidence.window=300ms")
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
-	p := &properties{Network: n, ctx: ctx, used: len(propertyTenants) + 1}
+	p := &properties{Network: n, ctx: ctx}
+	p.used.Store(int32(len(propertyTenants) + 1))
 	var err error
 	p.gen, err = genesis.Load(n.genesisFile())
 	require.NoError(t, err)
@@ -184,7 +186,7 @@ func (p *properties) receive(t *testing.T, c *bps.Client, topic string, n int) (
 // eventually waits for something that will come.
 func (p *properties) eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	require.NoError(t, poll(ctx, func() (bool, error) { return ok(), nil }), what)
 }
@@ -203,7 +205,8 @@ func (p *properties) auth(t *testing.T, a Account, scope uint8) plain.Auth {
 func (p *properties) login(t *testing.T, auth plain.Auth, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	c, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(p.Brokers()...), kgo.SASL(auth.AsMechanism()), kgo.DialTLSConfig(brokersTLS(t, p.Network)),
-		kgo.MetadataMinAge(100 * time.Millisecond), kgo.RequestRetries(3), kgo.RetryTimeout(20 * time.Second)}, opts...)...)
+		kgo.MetadataMinAge(100 * time.Millisecond), kgo.RequestRetries(3), kgo.RetryTimeout(20 * time.Second),
+		kgo.ConnIdleTimeout(15 * time.Minute)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
@@ -318,8 +321,7 @@ func (p *properties) filesWith(t *testing.T, texts ...[]byte) (found []string) {
 
 // spare is a funded account that nothing else uses.
 func (p *properties) spare() Account {
-	p.used++
-	return p.Accounts[p.used]
+	return p.Accounts[p.used.Add(1)]
 }
 
 // operations are a topic's operations on record, oldest first.

@@ -41,6 +41,7 @@ func connect(t *testing.T, n *Network, broker, user, secret string) (*direct, in
 
 func (c *direct) ask(req kmsg.Request) kmsg.Response {
 	c.next++
+	require.NoError(c.t, c.SetDeadline(time.Now().Add(patience))) // for each anew: a thousand at once take their time
 	_, err := c.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("direct")).AppendRequest(nil, req, c.next))
 	require.NoError(c.t, err)
 	var head [8]byte

@@ -20,7 +20,7 @@ func TestGovernanceOfRules(t *testing.T) {
 	n := governed(t, func(s *Spec) { s.Observers = 1 })
 	const late = 3 // the producer whose operator forgot
 	head := until(t, n, 0, "an answer", func(Status) bool { return true }).Head
-	at := head + 64 + 150 // the notice, and time to vote
+	at := head + 64 + 300 // the notice, and time to vote and to restart, on a busy machine too
 	b, err := os.ReadFile(n.genesisFile())
 	require.NoError(t, err)
 	file := filepath.Join(n.Dir, "genesis-next.json")
@@ -36,7 +36,7 @@ func TestGovernanceOfRules(t *testing.T) {
 		until(t, n, i, "in sync", func(s Status) bool { return s.Synced && s.Peers > 0 })
 	}
 	head = until(t, n, 0, "an answer", func(Status) bool { return true }).Head
-	changed := head + 64 + 60
+	changed := head + 64 + 150
 	decided(t, council, "parameter", "set", "gas_limit", "200000000", "--height", fmt.Sprint(changed))
 
 	ends(t, n.Nodes[late])

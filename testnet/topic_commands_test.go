@@ -141,11 +141,17 @@ func produceAndConsume(owner, reader topicUser) {
 	all := []string{"one", "two", "three"}
 	require.Equal(o, all, read("--count", "3"))
 	require.Equal(o, all, read("--count", "3", "--verify", "proved"))
-	require.Equal(o, all, read("--idle", "3s", "--group", "demo.first"))
+	var first []string
+	for range 20 { // a busy machine may take longer than that to join
+		if first = append(first, read("--idle", "3s", "--group", "demo.first")...); len(first) > 0 {
+			break
+		}
+	}
+	require.Equal(o, all, first)
 	require.Empty(o, read("--idle", "2s", "--group", "demo.first"), "the group remembers")
 
-	o.fails(exitNotFound, "borcli topic list", "produce", "demo.nothing", "x", "--timeout", "20s")
-	o.fails(exitNotFound, "borcli topic list", "consume", "demo.nothing", "--idle", "20s")
+	o.fails(exitNotFound, "borcli topic list", "produce", "demo.nothing", "x", "--timeout", "2m")
+	o.fails(exitNotFound, "borcli topic list", "consume", "demo.nothing", "--idle", "2m")
 	r.fails(exitRefused, "borcli topic grant", "produce", "demo.orders", "x")
 	r.fails(exitRefused, "borcli topic grant", "consume", "demo.orders", "--count", "1")
 	owner.does("grant", reader.account, "read", "--topic", "demo.orders", "--wait", "final")
@@ -179,33 +185,33 @@ func changedGenesis(u topicUser) []byte {
 }
 
 func unreachableBrokers(owner topicUser) {
-	o := owner.brokers().with("--brokers", "127.0.0.1:1", "--timeout", "3s")
+	o := owner.brokers().with("--brokers", "127.0.0.1:1", "--timeout", "6s")
 	o.fails(exitUnreachable, "connection refused", "produce", "demo.orders", "x")
-	o.fails(exitUnreachable, "borcli topic brokers", "consume", "demo.orders", "--idle", "2s")
-	wrong := owner.with("--genesis", filepath.Join(owner.n.Dir, "genesis.json"), "--timeout", "3s") // the system's authorities
+	o.fails(exitUnreachable, "borcli topic brokers", "consume", "demo.orders", "--idle", "6s")
+	wrong := owner.with("--genesis", filepath.Join(owner.n.Dir, "genesis.json"), "--timeout", "6s") // the system's authorities
 	wrong.fails(exitUnreachable, "name the authority of the brokers' certificates by --ca", "produce", "demo.orders", "x")
-	wrong.fails(exitUnreachable, "unknown authority", "consume", "demo.orders", "--idle", "2s")
+	wrong.fails(exitUnreachable, "unknown authority", "consume", "demo.orders", "--idle", "6s")
 }
 
-// kcatWith runs kcat with a password until it fails or is done.
-func kcatWith(u topicUser, password string) (string, error) {
+// kcatWith runs kcat with a password until it fails or is done; it waits for an answer so many seconds.
+func kcatWith(u topicUser, password, seconds string) (string, error) {
 	path, err := exec.LookPath("kcat")
 	require.NoError(u, err, "`make deps` installs kcat")
-	ctx, cancel := context.WithTimeout(u.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(u.Context(), patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "-b", u.n.Brokers()[0], "-X", "security.protocol=SASL_SSL", "-X", "ssl.ca.location="+u.n.TopicsCA(),
-		"-X", "sasl.mechanism=PLAIN", "-X", "sasl.username="+u.account, "-X", "sasl.password="+password, "-L", "-m", "3", "-t", "demo.orders").CombinedOutput()
+		"-X", "sasl.mechanism=PLAIN", "-X", "sasl.username="+u.account, "-X", "sasl.password="+password, "-L", "-m", seconds, "-t", "demo.orders").CombinedOutput()
 	return string(out), err
 }
 
 func tokenCommand(owner topicUser) {
 	owner.fails(exitUsage, "up to 24h", "token", "--life", "25h")
-	out, err := kcatWith(owner, strings.TrimSpace(owner.does("token")))
+	out, err := kcatWith(owner, strings.TrimSpace(owner.does("token")), "120")
 	require.NoError(owner, err, out)
 	require.Contains(owner, out, `topic "demo.orders" with 2 partitions`)
 	short := strings.TrimSpace(owner.does("token", "--life", "1s"))
 	require.Eventually(owner, func() bool {
-		out, err = kcatWith(owner, short)
+		out, err = kcatWith(owner, short, "3")
 		return err != nil && strings.Contains(out, "expired")
 	}, patience, 500*time.Millisecond, "%s", out)
 }
@@ -294,6 +300,8 @@ func proxyCommand(owner, reader topicUser) {
 	require.Equal(p, "first\nsecond\n", kcat("", group...))
 	require.Empty(p, kcat("", group...), "the group remembers")
 	owner.does("grant", reader.account, "write", "--topic", "demo.secret", "--wait", "final")
+	head := until(p.T, p.n, 0, "an answer", func(Status) bool { return true }).Head
+	finalAbove(p.T, p.n, head, 0) // the broker goes by the rules of the block with the grant
 	kcat("third\n", "-P", "-t", "demo.secret", "-z", "zstd", "-X", "enable.idempotence=true")
 	require.Equal(p, "third\n", kcat("", group...))
 	figures := &Node{Metrics: told.Metrics}

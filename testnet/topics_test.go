@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 
@@ -43,10 +42,7 @@ func createTopics(t *testing.T, n *Network, partitions int32, names ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, name := range names {
-		require.Eventually(t, func() bool {
-			made, _ := admin.CreateTopic(ctx, partitions, 3, nil, name)
-			return made.Err == nil || made.Err == kerr.TopicAlreadyExists
-		}, patience, 200*time.Millisecond, name)
+		require.Eventually(t, func() bool { return topicMade(ctx, admin, partitions, name) }, patience, 200*time.Millisecond, name)
 	}
 }
 

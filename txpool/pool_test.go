@@ -22,6 +22,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/bornode/bornode/internal/leaks"
 )
 
 const (
@@ -385,7 +387,7 @@ func TestJournalSurvivesRestart(t *testing.T) {
 }
 
 func TestCloseEndsEverything(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer leaks.None(t, goleak.IgnoreCurrent())
 	ss, addrs := senders(t, 1)
 	c := newFakeChain(t, addrs...)
 	p, err := New(DefaultConfig(), c, Deps{Registry: prometheus.NewRegistry()})

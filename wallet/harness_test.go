@@ -13,9 +13,10 @@ import (
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 	"github.com/holiman/uint256"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/bornode/bornode/internal/leaks"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 
 var junkFirst = common.HexToAddress("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // testConfig works on a short path, so that its socket fits.
 func testConfig(t *testing.T) Config {

@@ -204,6 +204,7 @@ func TestAsk(t *testing.T) {
 			synctest.Wait()
 			require.Contains(t, o.text(), `text "hello operator"`)
 			for _, a := range answers {
+				synctest.Wait() // for the question, asked again: what is typed before it is dropped
 				if a == "the code" {
 					a = o.code()
 				}

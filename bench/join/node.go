@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -31,19 +33,23 @@ type nodeProcess struct {
 	addr   string // for its peers
 }
 
-// freePort is a port of loopback that nobody has right now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// freeAddr is a port of loopback that nobody has right now. Where all of 127/8 is loopback, as on Linux, it is on a host that
+// nobody else uses, so that it is free still when the node listens.
+func freeAddr() (netip.AddrPort, error) {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(250), rand.N(250), 1+rand.N(250)))
 	if err != nil {
-		return 0, err
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return netip.AddrPort{}, err
 	}
 	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return l.Addr().(*net.TCPAddr).AddrPort(), nil
 }
 
 // writeConfig writes a node's bornode.toml: quiet, reachable over its Unix socket only. It returns its address.
 func writeConfig(dir, ipc string, h *forge.Stored, id transport.PeerID, settings []string) (addr string, err error) {
-	port, err := freePort()
+	at, err := freeAddr()
 	if err != nil {
 		return "", err
 	}
@@ -51,7 +57,7 @@ func writeConfig(dir, ipc string, h *forge.Stored, id transport.PeerID, settings
 	c.Genesis = h.Genesis()
 	c.Log.Level = "warn"
 	c.RPC.HTTPAddr, c.RPC.IPCPath = "", ipc
-	listen := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)
+	listen := fmt.Sprintf("/ip4/%s/tcp/%d", at.Addr(), at.Port())
 	c.P2P.TCP.Listen = []string{listen}
 	for _, s := range settings {
 		if err := config.Set(c, s); err != nil {

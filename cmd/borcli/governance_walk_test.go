@@ -153,7 +153,7 @@ func TestWalkOneProducer(t *testing.T) {
 	w.topics(key)
 	var rules chainRules
 	require.NoError(t, json.Unmarshal([]byte(w.do("", "parameter", "list", "--json")), &rules))
-	height := strconv.FormatUint(uint64(rules.Number)+contracts.ChangeNotice+100, 10) // time for a slow machine to get it into a block
+	height := strconv.FormatUint(uint64(rules.Number)+contracts.ChangeNotice+200, 10) // time for a slow machine to get it into a block
 	require.Contains(t, w.do(key, "parameter", "set", "gas_limit", "200000000", "--height", height), "is decided: set gas_limit to 200000000")
 	require.Contains(t, squeeze(w.do("", "parameter", "list")), "gas_limit 300000000")
 	w.until(height+" in force parameter gas_limit 200000000", "", "parameter", "list")

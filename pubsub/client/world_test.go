@@ -39,7 +39,7 @@ import (
 
 const (
 	chainID  = 4711
-	patience = 60 * time.Second
+	patience = 3 * time.Minute
 )
 
 // world is a network of one broker that lies where asked to, and one node with the real contract.
@@ -385,6 +385,21 @@ func (w *world) consumer(c *Client, topic string) *Consumer {
 	x, err := c.Consumer(ConsumerConfig{Topics: []string{topic}, Options: []kgo.Opt{kgo.FetchMaxWait(500 * time.Millisecond)}})
 	require.NoError(w.t, err)
 	return x
+}
+
+// deceived reads until n records came and something was wrong with them. With Follow either may come first: proofs are asked
+// for while records are on their way to whoever reads.
+func (w *world) deceived(x *Consumer, n int) (wrong error) {
+	w.t.Helper()
+	for got := 0; wrong == nil || got < n; {
+		rs, err := x.Records(w.ctx)
+		require.NoError(w.t, w.ctx.Err())
+		if wrong == nil {
+			wrong = err
+		}
+		got += len(rs)
+	}
+	return wrong
 }
 
 func (w *world) receive(x *Consumer, n int) (values []string) {

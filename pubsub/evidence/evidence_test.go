@@ -19,12 +19,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/leaks"
 	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/proof"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/syndtr/goleveldb/leveldb.(*DB).mpoolDrain"))
+	leaks.Main(m, goleak.IgnoreTopFunction("github.com/syndtr/goleveldb/leveldb.(*DB).mpoolDrain"))
 }
 
 // three brokers keep two partitions: a leads the first, b the second.

@@ -50,7 +50,7 @@ func TestNothingIsSentInClear(t *testing.T) {
 	r.ledger.mu.Lock()
 	clear(r.ledger.keys)
 	r.ledger.mu.Unlock()
-	c := r.client(kgo.RecordDeliveryTimeout(3*time.Second), kgo.RecordRetries(3))
+	c := r.client(kgo.RecordDeliveryTimeout(time.Minute), kgo.RecordRetries(3))
 	err := c.ProduceSync(r.ctx, &kgo.Record{Topic: "acme.secret", Value: []byte("x")}).FirstErr()
 	require.ErrorIs(t, err, kerr.TopicAuthorizationFailed)
 	var none *seal.NoKeyError

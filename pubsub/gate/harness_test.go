@@ -14,16 +14,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
+	"github.com/bornode/bornode/internal/leaks"
 	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/gate/gatetest"
 	"github.com/bornode/bornode/pubsub/seal"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // fakeLedger answers Topics, Keys and Tokens.
 type fakeLedger struct {

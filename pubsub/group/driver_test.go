@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/internal/leaks"
 	"github.com/bornode/bornode/pubsub/acl"
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // memLog is a log that several coordinators share, one after the other.
 type memLog struct {

@@ -11,13 +11,13 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/leaks"
 	"github.com/bornode/bornode/pubsub/acl"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // dump is all that a view says, in an order of its own.
 func dump(v *View) string {

@@ -3,7 +3,7 @@
 // names a topic and a group of another tenant.
 import { readFileSync } from "node:fs";
 import { CompressionTypes, Kafka, logLevel } from "kafkajs";
-import { expect, once, run, within } from "./check.mjs";
+import { expect, limitMillis, once, run, within } from "./check.mjs";
 
 const [brokers, ca, account, topic, group, mechanism = "plain"] = process.argv.slice(2);
 const token = process.env.TOKEN;
@@ -17,6 +17,7 @@ const connect = (token) => new Kafka({
   sasl: mechanism === "plain" ? { mechanism, username: account, password: token }
     : { mechanism, oauthBearerProvider: async () => ({ value: token }) },
   logLevel: process.env.VERBOSE ? logLevel.DEBUG : logLevel.NOTHING, retry: { retries: 8, initialRetryTime: 200 },
+  connectionTimeout: limitMillis, authenticationTimeout: limitMillis, // its second for TCP and TLS is short on a busy machine
 });
 const kafka = connect(token);
 const total = 300;

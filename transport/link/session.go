@@ -218,7 +218,7 @@ func (s *session) attach(ctx context.Context, pr transport.Provider, base, conti
 	err := s.peers.attach(ctx, setup{peer: s.peer, incoming: s.incoming, provider: w, session: s, continues: continues})
 	s.mu.Lock()
 	s.attaching--
-	if base && err == nil || !base && err != nil && len(s.base) > 0 {
+	if len(s.base) > 0 && base == (err == nil) { // a base pipe that has gone again already leaves what closed noted
 		s.owed, s.reset = false, false // the base pipe carries the link
 	}
 	s.update()

@@ -298,20 +298,26 @@ func TestPoolQueues(t *testing.T) {
 	cfg.PoolBytes, cfg.MaxChannels = 12<<20, 100
 	a, _, _ := simPair(t, 1, sim.Faults{}, cfg)
 	var list []*Channel
-	for {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-		c, err := a.NewChannel(ctx, "b")
-		cancel()
-		if err != nil {
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			break
+	waits := a.Stats().PoolWaits
+	ctx, cancel := context.WithCancel(patient(t))
+	full := make(chan error, 1)
+	go func() {
+		for {
+			c, err := a.NewChannel(ctx, "b")
+			if err != nil {
+				full <- err
+				return
+			}
+			list = append(list, c)
 		}
-		list = append(list, c)
-	}
+	}()
+	waitFor(t, func() bool { return a.Stats().PoolWaits > waits })
+	cancel()
+	require.ErrorIs(t, <-full, context.Canceled)
 	require.NotEmpty(t, list)
 	require.Less(t, len(list), a.size.channels)
 	came := make(chan error, 1)
-	waits := a.Stats().PoolWaits
+	waits = a.Stats().PoolWaits
 	go func() {
 		_, err := a.NewChannel(patient(t), "b")
 		came <- err
