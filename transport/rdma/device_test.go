@@ -545,3 +545,15 @@ func TestRescued(t *testing.T) {
 		_ = y.Close()
 	})
 }
+
+// A reader may be about to rest when its channel and then the device are closed: it posts nothing, for the memory is gone.
+func TestARestAfterTheDeviceIsClosedPostsNothing(t *testing.T) {
+	d := openDevice(t, openSHM(t), testConfig())
+	d.poller.mu.Lock()
+	d.poller.idle = append(d.poller.idle, 0)
+	d.poller.mu.Unlock()
+	require.NoError(t, d.Close())
+	require.NotEmpty(t, d.poller.idle)
+	d.poller.rest()
+	require.False(t, d.poller.dead.Load())
+}

@@ -44,6 +44,7 @@ type poller struct {
 	again  [repostBatch]fabric.RecvWR // being posted
 	stamps []uint64                   // by index: when it was posted, in posts; 0: it is idle
 	posts  uint64                     // of receive entries
+	shut   bool                       // the buffers of the receive entries are gone
 	doubt  int                        // receive entries that may be lost: closed queue pairs may have swallowed them
 	quiet  bool                       // armed, and then found empty
 	missed missed
@@ -84,6 +85,9 @@ func (p *poller) close() {
 	p.ticking.Lock() // one may be under way
 	p.stopped = true
 	p.ticking.Unlock()
+	p.mu.Lock()
+	p.shut = true // a reader of a closed channel may still be about to rest
+	p.mu.Unlock()
 	p.block.close()
 }
 
@@ -98,6 +102,9 @@ func (p *poller) buffer(i uint32) []byte {
 
 // post posts receive entries and returns how many were taken. mu is held.
 func (p *poller) post(list []uint32) (int, error) {
+	if p.shut {
+		return 0, fabric.ErrClosed
+	}
 	for done := 0; ; {
 		n := min(len(list)-done, len(p.again))
 		if n == 0 {
