@@ -218,10 +218,14 @@ func joinUnderLoad(t *testing.T, provider string, change func(*Spec)) {
 	for _, mode := range []string{"certified", "full"} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		j, err := n.Add(ctx, AddOptions{SyncMode: mode})
-		cancel()
 		require.NoError(t, err)
 		require.Positive(t, j.Bytes)
-		require.Equal(t, provider, j.Provider)
+		require.NoError(t, poll(ctx, func() (bool, error) { // a short history is there before the link has moved
+			now := &Join{}
+			err := now.traffic(ctx, n.Nodes[j.Node])
+			return now.Provider == provider, err
+		}), "links over %s", provider)
+		cancel()
 	}
 	r := result()
 	require.Zero(t, r.Missing)
