@@ -237,13 +237,9 @@ func TestALostSegmentIsNamed(t *testing.T) {
 
 func TestDerivedFilesAreMadeAnew(t *testing.T) {
 	fs, want := filled(t)
-	names, err := fs.List(".")
-	require.NoError(t, err)
 	var snaps []string
-	for _, n := range names {
-		if _, ok := numberOf(n, snapSuffix); ok {
-			snaps = append(snaps, n)
-		}
+	for _, seg := range snapsOf(t, fs) {
+		snaps = append(snaps, snapName(seg))
 	}
 	require.Len(t, snaps, keptSnapshots)
 	for what, damage := range map[string]func(disk){

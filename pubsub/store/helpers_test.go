@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,6 +127,20 @@ func sameInPieces(t testing.TB, p *Partition, want [][]byte) {
 	pieces, err := p.Pieces(p.End(), most, everything)
 	require.NoError(t, err)
 	require.Empty(t, pieces)
+}
+
+// numbers are the segments that have a file with the suffix, ascending.
+func numbers(t testing.TB, fs FS, suffix string) (out []uint32) {
+	t.Helper()
+	names, err := fs.List(".")
+	require.NoError(t, err)
+	for _, n := range names {
+		if seg, ok := numberOf(n, suffix); ok {
+			out = append(out, seg)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // sealed waits until the full segments have their index files.

@@ -184,16 +184,7 @@ func TestASnapshotThatCannotBeReadIsPassedOver(t *testing.T) {
 	same(t, want, all(t, s.Partition(id(0))))
 }
 
-func snapsOf(t *testing.T, fs FS) (out []uint32) {
-	names, err := fs.List(".")
-	require.NoError(t, err)
-	for _, n := range names {
-		if seg, ok := numberOf(n, snapSuffix); ok {
-			out = append(out, seg)
-		}
-	}
-	return out
-}
+func snapsOf(t *testing.T, fs FS) []uint32 { return numbers(t, fs, snapSuffix) }
 
 // Whatever a partition was given to keep, snapshots hold it: they are all that a start has once segments were removed.
 func TestSnapshotsHoldWhatPartitionsTake(t *testing.T) {

@@ -8,17 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func logs(t *testing.T, fs FS) (out []uint32) {
-	names, err := fs.List(".")
-	require.NoError(t, err)
-	for _, n := range names {
-		if seg, ok := numberOf(n, logSuffix); ok {
-			out = append(out, seg)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
+func logs(t *testing.T, fs FS) []uint32 { return numbers(t, fs, logSuffix) }
 
 // tick ticks until nothing changes.
 func tick(t *testing.T, s *Store, now time.Time) {
