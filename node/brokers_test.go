@@ -5,7 +5,6 @@ import (
 	"crypto/ecdsa"
 	"fmt"
 	"math/big"
-	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"runtime"
@@ -27,6 +26,7 @@ import (
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/loopback"
 	"github.com/bornode/bornode/internal/telemetry"
 	"github.com/bornode/bornode/pubsub/evidence"
 	"github.com/bornode/bornode/pubsub/token"
@@ -72,13 +72,12 @@ func newStand(t *testing.T) *stand {
 	return s
 }
 
-// freeAddr is on a host of loopback that no other test uses, so that nobody takes the port before the broker does.
+// freeAddr is where nobody listens before the broker does.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250)))
+	at, err := loopback.FreeAddr()
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return at.String()
 }
 
 func newKey(t *testing.T) *ecdsa.PrivateKey {

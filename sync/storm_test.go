@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/internal/loopback"
 	"github.com/bornode/bornode/transport"
 	"github.com/bornode/bornode/transport/conformance"
 	"github.com/bornode/bornode/transport/rdma"
@@ -349,14 +349,11 @@ func TestStormPeerProcess(t *testing.T) {
 
 var anyPort = netip.MustParseAddrPort("127.0.0.1:0")
 
-// ownAddr is where a node listens again and again: on a host of loopback that nobody else uses, so that its port is not taken
-// while it is dead.
+// ownAddr is where a node listens again and again; its port is not taken while it is dead.
 func ownAddr(t testing.TB) netip.AddrPort {
-	host := netip.AddrFrom4([4]byte{127, byte(1 + rand.N(250)), byte(rand.N(250)), byte(1 + rand.N(250))})
-	l, err := net.Listen("tcp", netip.AddrPortFrom(host, 0).String())
+	at, err := loopback.FreeAddr()
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).AddrPort()
+	return at
 }
 
 // storm is the network of one test.

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/bornode/bornode/bench/forge"
 	"github.com/bornode/bornode/config"
+	"github.com/bornode/bornode/internal/loopback"
 	"github.com/bornode/bornode/transport"
 )
 
@@ -33,23 +31,9 @@ type nodeProcess struct {
 	addr   string // for its peers
 }
 
-// freeAddr is a port of loopback that nobody has right now. Where all of 127/8 is loopback, as on Linux, it is on a host that
-// nobody else uses, so that it is free still when the node listens.
-func freeAddr() (netip.AddrPort, error) {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.N(250), rand.N(250), 1+rand.N(250)))
-	if err != nil {
-		l, err = net.Listen("tcp", "127.0.0.1:0")
-	}
-	if err != nil {
-		return netip.AddrPort{}, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).AddrPort(), nil
-}
-
 // writeConfig writes a node's bornode.toml: quiet, reachable over its Unix socket only. It returns its address.
 func writeConfig(dir, ipc string, h *forge.Stored, id transport.PeerID, settings []string) (addr string, err error) {
-	at, err := freeAddr()
+	at, err := loopback.FreeAddr()
 	if err != nil {
 		return "", err
 	}
