@@ -265,7 +265,7 @@ func explainClient(err error) error {
 		return fail(exitRefused, "%v; borcli topic acls shows who may do what, and the owner of the topic or tenant says so by borcli topic grant", err)
 	case errors.As(err, &unknown):
 		return fail(exitUnreachable, "%v; name the authority of the brokers' certificates by --ca", err)
-	case errors.Is(err, client.ErrUnreachable):
+	case errors.Is(err, client.ErrUnreachable), errors.Is(err, client.ErrNotJoined):
 		return fail(exitUnreachable, "%v; borcli topic brokers shows which brokers live, --brokers names others", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fail(exitTimeout, "%v", err)

@@ -65,7 +65,7 @@ func (a *app) consume(ctx context.Context, q *consumeFlags, topic string) error 
 	defer x.Close()
 	for n := 0; q.count == 0 || n < q.count; {
 		records, err := q.next(ctx, x)
-		if errors.Is(err, errIdle) && !errors.Is(err, client.ErrUnreachable) {
+		if errors.Is(err, errIdle) && !errors.Is(err, client.ErrUnreachable) && !errors.Is(err, client.ErrNotJoined) {
 			return nil
 		}
 		if err != nil {
@@ -81,7 +81,10 @@ func (a *app) consume(ctx context.Context, q *consumeFlags, topic string) error 
 			}
 		}
 		if q.group != "" && (q.count == 0 || n < q.count) { // what was cut off by --count comes again
-			if err := x.Commit(ctx); err != nil {
+			switch err := x.Commit(ctx); {
+			case errors.Is(err, client.ErrRebalanced): // this member goes on
+				fmt.Fprintln(a.errOut, "borcli:", clean(oneLine(err)))
+			case err != nil:
 				return explainClient(err)
 			}
 		}

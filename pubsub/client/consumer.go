@@ -8,7 +8,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/bornode/bornode/pubsub/gate"
 )
@@ -47,6 +46,8 @@ type Consumer struct {
 	errs  []error                // not told yet
 	fresh chan struct{}          // has a value when errs has
 	why   map[partitionKey]error // what the engine found last
+
+	member membership
 }
 
 // Consumer makes one.
@@ -78,6 +79,7 @@ func (c *Client) Consumer(cc ConsumerConfig) (*Consumer, error) {
 		opts = append(opts, kgo.ConsumePartitions(parts))
 	}
 	x := &Consumer{c: c, group: cc.Group != "", fresh: make(chan struct{}, 1), why: map[partitionKey]error{}}
+	x.member.returned = map[partitionKey]int64{}
 	var err error
 	if x.engine, err = c.engine(x.failed, nil, nil); err != nil {
 		return nil, err
@@ -129,8 +131,9 @@ func (x *Consumer) failure() error {
 // a *TamperError is told once (nothing more comes of that partition; other partitions go on with the next call; only what
 // is Replayed is left out, and the partition goes on), a *DisputedError once for each broker and an *UnprovedError once until
 // something is proved (records go on to come with Follow), a *NoKeyError and refusals of brokers as long as they last, the end
-// of ctx. With Follow, records are returned before they are proved: ask Proved before acting on what cannot be undone, or
-// use the mode Proved.
+// of ctx. Brokers that cannot be reached and a group without a coordinator are waited for; when ctx ends then, the error says
+// so (ErrUnreachable, ErrNotJoined). With Follow, records are returned before they are proved: ask Proved before acting on
+// what cannot be undone, or use the mode Proved.
 func (x *Consumer) Records(ctx context.Context) ([]*Record, error) {
 	for {
 		if err := x.failure(); err != nil {
@@ -161,9 +164,10 @@ func (x *Consumer) poll(ctx context.Context) ([]*Record, error) {
 		return nil, ErrClosed
 	}
 	records := fetches.Records()
+	x.handOver(records)
 	var refused []error
 	for _, e := range fetches.Errors() {
-		if !errors.Is(e.Err, context.Canceled) && !errors.Is(e.Err, context.DeadlineExceeded) {
+		if !errors.Is(e.Err, context.Canceled) && !errors.Is(e.Err, context.DeadlineExceeded) && !x.rejoins(e.Err) {
 			refused = append(refused, x.explain(e))
 		}
 	}
@@ -174,8 +178,10 @@ func (x *Consumer) poll(ctx context.Context) ([]*Record, error) {
 		}
 		return records, nil
 	case ctx.Err() != nil:
-		if cut := x.engine.Unreachable(); cut != nil {
-			return nil, fmt.Errorf("%w (%w)", context.Cause(ctx), cut)
+		for _, why := range []error{x.apart(), x.engine.Unreachable()} {
+			if why != nil {
+				return nil, fmt.Errorf("%w (%w)", context.Cause(ctx), why)
+			}
 		}
 		return nil, context.Cause(ctx)
 	}
@@ -202,63 +208,6 @@ func (x *Consumer) explain(e kgo.FetchError) error {
 		return fmt.Errorf("reading topic %s: %w", e.Topic, e.Err)
 	}
 	return fmt.Errorf("reading topic %s, partition %d: %w", e.Topic, e.Partition, e.Err)
-}
-
-// Commit has the group remember everything that Records returned. The broker has it durable when Commit returns; the
-// chain some seconds later.
-func (x *Consumer) Commit(ctx context.Context) error {
-	if !x.group {
-		return errors.New("a consumer without a group has nothing to commit: keep offsets yourself")
-	}
-	if err := x.kafka.CommitUncommittedOffsets(ctx); err != nil {
-		return fmt.Errorf("committing offsets: %w", err)
-	}
-	return nil
-}
-
-// CommitProved is Commit up to what is proved: after a restart, what was returned and not proved comes again.
-func (x *Consumer) CommitProved(ctx context.Context) error {
-	if !x.group {
-		return x.Commit(ctx)
-	}
-	offsets := map[string]map[int32]kgo.EpochOffset{}
-	for topic, parts := range x.kafka.UncommittedOffsets() {
-		for p, at := range parts {
-			proved, err := x.Proved(ctx, topic, p)
-			if err != nil {
-				return err
-			}
-			if proved == 0 {
-				continue
-			}
-			if offsets[topic] == nil {
-				offsets[topic] = map[int32]kgo.EpochOffset{}
-			}
-			if proved < at.Offset {
-				at = kgo.EpochOffset{Epoch: -1, Offset: proved}
-			}
-			offsets[topic][p] = at
-		}
-	}
-	if len(offsets) == 0 {
-		return nil
-	}
-	var failed error
-	x.kafka.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-		failed = err
-		if resp == nil {
-			return
-		}
-		for _, t := range resp.Topics {
-			for _, p := range t.Partitions {
-				failed = errors.Join(failed, kerr.ErrorForCode(p.ErrorCode))
-			}
-		}
-	})
-	if failed != nil {
-		return fmt.Errorf("committing offsets: %w", failed)
-	}
-	return nil
 }
 
 // Proved is the offset up to which all that Records returned of a partition is bound by a checkpoint on the chain; 0 before

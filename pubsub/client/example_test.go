@@ -81,7 +81,10 @@ func ExampleConsumer() {
 		for _, r := range records {
 			fmt.Printf("%d/%d: %s\n", r.Partition, r.Offset, r.Value)
 		}
-		if err := x.Commit(ctx); err != nil {
+		switch err := x.Commit(ctx); {
+		case errors.Is(err, client.ErrRebalanced):
+			log.Printf("some of it comes again: %v", err)
+		case err != nil:
 			log.Fatal(err)
 		}
 	}

@@ -29,6 +29,9 @@ const (
 	// partitions.
 	KeptReceipts      = 64
 	ReceiptPartitions = 16384
+	// CommitTime is how long Commit tries, CommitPause between two tries.
+	CommitTime  = time.Minute
+	CommitPause = 250 * time.Millisecond
 	// HeldErrors is how many errors of a consumer wait to be told.
 	HeldErrors = 1024
 	// RequestBytes is the longest text of a pseudonym's request.

@@ -71,7 +71,10 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return k
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldOf(t, 1) }
+
+// newWorldOf has so many brokers.
+func newWorldOf(t *testing.T, brokers int) *world {
 	t.Helper()
 	w := &world{t: t, broker: newKey(t), owner: newKey(t), height: 1, nonces: map[common.Address]uint64{}, receipts: map[common.Hash]*types.Receipt{},
 		witness: map[int]witnessAnswer{}, without: map[int]bool{}}
@@ -91,7 +94,7 @@ func newWorld(t *testing.T) *world {
 	}
 	s.Finalise(w.genesis.ChainConfig().Rules(new(big.Int), true, 0))
 	w.tenant()
-	w.kafka, err = gatetest.New(1, gate.ReceiptTag)
+	w.kafka, err = gatetest.New(brokers, gate.ReceiptTag)
 	require.NoError(t, err)
 	t.Cleanup(w.kafka.Close)
 	srv := gethrpc.NewServer()

@@ -31,10 +31,14 @@ type Broker struct {
 	Receipt func(topic string, partition int32, raw []byte) []byte
 	// Slow delays answers to Produce until it is closed.
 	Slow chan struct{}
+	// Coordinator is the broker that all are told to be the groups'.
+	Coordinator int
+	// Expel has the groups know no member, nor take one.
+	Expel bool
 
 	tag       uint32
 	listeners []net.Listener
-	conns     map[net.Conn]bool
+	conns     map[net.Conn]int32 // to which broker
 	closed    bool
 	wg        sync.WaitGroup
 	topics    map[string][]*log
@@ -60,7 +64,7 @@ func New(n int, receiptTag uint32) (*Broker, error) {
 
 // NewOn is New with a broker on each of these listeners.
 func NewOn(receiptTag uint32, listen ...func() (net.Listener, error)) (*Broker, error) {
-	b := &Broker{tag: receiptTag, conns: map[net.Conn]bool{}, topics: map[string][]*log{}, offsets: map[string]int64{}, moved: make(chan struct{})}
+	b := &Broker{tag: receiptTag, conns: map[net.Conn]int32{}, topics: map[string][]*log{}, offsets: map[string]int64{}, moved: make(chan struct{})}
 	for id, open := range listen {
 		l, err := open()
 		if err != nil {
@@ -112,6 +116,18 @@ func (b *Broker) Drop() {
 	}
 }
 
+// Kill ends one broker. The others still name it, as they do until they notice.
+func (b *Broker) Kill(id int) {
+	b.Lock()
+	defer b.Unlock()
+	_ = b.listeners[id].Close()
+	for c, to := range b.conns {
+		if int(to) == id {
+			_ = c.Close()
+		}
+	}
+}
+
 // Close ends everything and waits for it.
 func (b *Broker) Close() {
 	b.Lock()
@@ -138,7 +154,7 @@ func (b *Broker) accept(l net.Listener, id int32) {
 			_ = c.Close()
 			return
 		}
-		b.conns[c] = true
+		b.conns[c] = id
 		b.wg.Go(func() { b.serve(c, id) })
 		b.Unlock()
 	}

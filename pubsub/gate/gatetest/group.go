@@ -31,6 +31,10 @@ func (b *Broker) group(req kmsg.Request, resp kmsg.Response) {
 			b.plan = r.GroupAssignment[0].MemberAssignment
 		}
 		resp.(*kmsg.SyncGroupResponse).MemberAssignment = b.plan
+	case *kmsg.HeartbeatRequest:
+		if b.Expel {
+			resp.(*kmsg.HeartbeatResponse).ErrorCode = kerr.UnknownMemberID.Code
+		}
 	case *kmsg.OffsetCommitRequest:
 		c := resp.(*kmsg.OffsetCommitResponse)
 		for _, rt := range r.Topics {
@@ -56,16 +60,21 @@ func (b *Broker) place(id int) (string, int32) {
 }
 
 func (b *Broker) coordinator(req *kmsg.FindCoordinatorRequest, resp *kmsg.FindCoordinatorResponse) {
-	resp.Host, resp.Port = b.place(0)
+	resp.NodeID = int32(b.Coordinator)
+	resp.Host, resp.Port = b.place(b.Coordinator)
 	for _, key := range req.CoordinatorKeys {
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
-		c.Key = key
-		c.Host, c.Port = b.place(0)
+		c.Key, c.NodeID = key, resp.NodeID
+		c.Host, c.Port = resp.Host, resp.Port
 		resp.Coordinators = append(resp.Coordinators, c)
 	}
 }
 
 func (b *Broker) join(req *kmsg.JoinGroupRequest, resp *kmsg.JoinGroupResponse) {
+	if b.Expel {
+		resp.ErrorCode = kerr.UnknownMemberID.Code
+		return
+	}
 	if req.MemberID == "" && req.Version >= 4 {
 		b.member = "member-1"
 		resp.ErrorCode, resp.MemberID = kerr.MemberIDRequired.Code, b.member
