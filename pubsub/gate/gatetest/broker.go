@@ -35,6 +35,8 @@ type Broker struct {
 	Coordinator int
 	// Expel has the groups know no member, nor take one.
 	Expel bool
+	// NoCommit has the code with which a partition's offsets are refused; 0: they are not.
+	NoCommit func(topic string) int16
 
 	tag       uint32
 	listeners []net.Listener
@@ -44,6 +46,7 @@ type Broker struct {
 	topics    map[string][]*log
 	offsets   map[string]int64 // committed, by group/topic/partition
 	member    string
+	session   int32
 	plan      []byte // assignment of the only member
 	logins    int
 	producers int64
