@@ -89,6 +89,27 @@ func TestARestartedNodeIsAskedAgain(t *testing.T) {
 	require.Zero(t, away.Load())
 }
 
+// Connections that end in the login or right after it are a dying broker's, and no reason to give up.
+func TestDyingBrokersAreTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(w.owner)
+	w.topic(w.admin(c), "acme.orders", false)
+	dies := func() {
+		w.kafka.Lock()
+		w.kafka.Cut = []int{0, 1, 2, 3, 0, 1, 2, 3} // in the login and after it
+		w.kafka.Unlock()
+		w.kafka.Drop()
+	}
+	dies()
+	w.send(c, "acme.orders", "one")
+	dies()
+	x := w.consumer(c, "acme.orders")
+	require.Equal(t, []string{"one"}, w.receive(x, 1))
+	dies()
+	w.send(c, "acme.orders", "two")
+	require.Equal(t, []string{"two"}, w.receive(x, 1))
+}
+
 func TestRecordsComeOnceAndInOrder(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(w.owner)
