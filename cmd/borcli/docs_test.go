@@ -70,7 +70,8 @@ func document(r *cobra.Command) string {
 	}
 	b.WriteString("\n## Sending\n\nA command that sends a transaction fills in nonce, gas (a fifth above the node's estimate) and fees (the node's tip and twice\n" +
 		"the base fee), asks on a terminal before it signs (`--yes`: not), prints the hash, and waits until the transaction is in a block\n" +
-		"or, with `--wait final`, can never be undone. A call that would be reverted is not sent. A transaction that could cost more than\n" +
+		"or, with `--wait final`, can never be undone; a node that is started again meanwhile is asked again for a minute. A call that\n" +
+		"would be reverted is not sent. A transaction that could cost more than\n" +
 		"`--most-fee` is not signed, whatever the node suggests, nor one for another chain than `--chain-id`. Such commands also take:\n\n")
 	sender := command("x", "x", nil, sends)
 	writeFlags(&b, sender.Flags(), nil)

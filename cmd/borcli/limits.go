@@ -13,6 +13,7 @@ const (
 	requestTimeout = 60 * time.Second // one request
 	dialTimeout    = 10 * time.Second
 	pollInterval   = 200 * time.Millisecond // between two looks for a receipt or finality
+	nodeTime       = time.Minute            // within which a node that has a transaction is there again
 
 	auditOperations = 100         // the newest, unless more are asked for
 	rightsBlocks    = 50_000      // whose events are asked for at once

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -159,6 +160,23 @@ func TestWaitEndsForTransactionsThatCannotCome(t *testing.T) {
 	send("--wait", "final", "--timeout", "2s").fails(t, exitTimeout, "is in block 50, which is not final")
 }
 
+// A node that is started again while a transaction waits is asked again.
+func TestWaitOutlivesARestart(t *testing.T) {
+	f := newNode(t)
+	tx := capture(f)
+	var looks atomic.Int32
+	f.on("eth_getTransactionReceipt", func([]json.RawMessage) (any, error) {
+		if looks.Add(1) <= 3 {
+			panic(http.ErrAbortHandler) // the connection breaks
+		}
+		return receipt(tx.Hash(), 9, 1), nil
+	})
+	run(t, "send", someone, "1wei", "--node", f.url, "--key", keyFileOf(t)).succeeds(t)
+	require.Equal(t, int32(4), looks.Load())
+	f.on("eth_getTransactionReceipt", func([]json.RawMessage) (any, error) { panic(http.ErrAbortHandler) })
+	run(t, "send", someone, "1wei", "--node", f.url, "--key", keyFileOf(t), "--timeout", "1s").fails(t, exitUnreachable, "was sent: look again with borcli tx wait")
+}
+
 func TestFailedTransactionsTellWhy(t *testing.T) {
 	f := newNode(t)
 	tx := capture(f)
@@ -179,15 +197,15 @@ func TestFailedTransactionsTellWhy(t *testing.T) {
 // If the answer to the sending is lost, the transaction may be on its way: its hash is told.
 func TestLostAnswersNameTheTransaction(t *testing.T) {
 	f := newNode(t)
-	var hash common.Hash
+	arrived := make(chan common.Hash, 1) // the broken connection orders nothing
 	proxy := newServer(t)
 	proxy.handlers = f.handlers
 	proxy.on("eth_sendRawTransaction", func(p []json.RawMessage) (any, error) {
-		hash = decodeSent(p).Hash()
+		arrived <- decodeSent(p).Hash()
 		panic(http.ErrAbortHandler) // the connection breaks
 	})
 	o := run(t, "send", someone, "1wei", "--node", proxy.url, "--key", keyFileOf(t))
-	o.fails(t, exitUnreachable, "Transaction "+hash.Hex()+" may have arrived", "borcli tx show")
+	o.fails(t, exitUnreachable, "Transaction "+(<-arrived).Hex()+" may have arrived", "borcli tx show")
 }
 
 // An answer that says nothing about the transaction is no refusal: whoever repeats the command would pay twice.

@@ -93,7 +93,8 @@ func (s *sent) forget() {
 }
 
 // wait follows a transaction until it is where --wait wants it. Its receipt is read anew each time, because a branch
-// switch can move the transaction to another block or back to the pool until its block is final.
+// switch can move the transaction to another block or back to the pool until its block is final. A node that is away for a
+// while, which has the transaction, is asked again.
 func (a *app) wait(ctx context.Context, s *sent) error {
 	if a.Wait == waitNone {
 		return nil
@@ -104,10 +105,18 @@ func (a *app) wait(ctx context.Context, s *sent) error {
 	line := a.progress()
 	defer line.end()
 	start := time.Now()
+	answered := start
+	var away error // the node is
 	for {
 		done, err := a.look(ctx, s)
-		if err != nil && outer.Err() == nil && ctx.Err() != nil {
+		switch {
+		case err == nil:
+			answered, away = time.Now(), nil
+		case outer.Err() != nil:
+		case ctx.Err() != nil:
 			err = nil // our own time is over, told below
+		case a.explain(err).code == exitUnreachable && time.Since(answered) < nodeTime:
+			away, err = err, nil // until it is started again
 		}
 		if err != nil {
 			return a.stillOnItsWay(outer, s, err)
@@ -122,6 +131,9 @@ func (a *app) wait(ctx context.Context, s *sent) error {
 			line.end()
 			if outer.Err() != nil {
 				return a.stillOnItsWay(outer, s, outer.Err())
+			}
+			if away != nil {
+				return a.stillOnItsWay(outer, s, away)
 			}
 			return a.lateness(outer, s)
 		case <-time.After(pollInterval):

@@ -166,7 +166,8 @@ func (a *Admin) Brokers(ctx context.Context) ([]contracts.Broker, error) {
 	return a.c.chain.allBrokers(ctx)
 }
 
-// Groups asks the brokers for groups: kadm's calls, through the engine.
+// Groups asks the brokers for groups: kadm's calls, through the engine. franz-go looks for a group's coordinator by asking one
+// broker, whichever: when that one is dead, the call fails, and succeeds when it is made again.
 func (a *Admin) Groups() (*kadm.Client, error) {
 	a.kmu.Lock()
 	defer a.kmu.Unlock()

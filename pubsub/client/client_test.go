@@ -1,8 +1,15 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +59,55 @@ func TestTopicsComeAndGo(t *testing.T) {
 	_, err = stranger.CreateTopic(w.ctx, contracts.NewTopic{Name: "acme.mine", Partitions: 1, Replicas: 1})
 	require.ErrorIs(t, err, ErrReverted)
 	require.ErrorContains(t, err, "acme.mine")
+}
+
+// A node that is restarted after it took a transaction is asked about it again.
+func TestARestartedNodeIsAskedAgain(t *testing.T) {
+	w := newWorld(t)
+	node, err := url.Parse(w.url)
+	require.NoError(t, err)
+	pass := httputil.NewSingleHostReverseProxy(node)
+	var away atomic.Int32 // for so many questions yet
+	h := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		if away.Load() > 0 {
+			away.Add(-1)
+			panic(http.ErrAbortHandler)
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		if bytes.Contains(body, []byte("eth_sendRawTransaction")) {
+			away.Store(3)
+		}
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		pass.ServeHTTP(rw, req)
+	}))
+	defer h.Close()
+	w.url = h.URL
+	w.topic(w.admin(w.client(w.owner)), "acme.orders", false)
+	require.Zero(t, away.Load())
+}
+
+// Connections that end in the login or right after it are a dying broker's, and no reason to give up.
+func TestDyingBrokersAreTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(w.owner)
+	w.topic(w.admin(c), "acme.orders", false)
+	dies := func() {
+		w.kafka.Lock()
+		w.kafka.Cut = []int{0, 1, 2, 3, 0, 1, 2, 3} // in the login and after it
+		w.kafka.Unlock()
+		w.kafka.Drop()
+	}
+	dies()
+	w.send(c, "acme.orders", "one")
+	dies()
+	x := w.consumer(c, "acme.orders")
+	require.Equal(t, []string{"one"}, w.receive(x, 1))
+	dies()
+	w.send(c, "acme.orders", "two")
+	require.Equal(t, []string{"two"}, w.receive(x, 1))
 }
 
 func TestRecordsComeOnceAndInOrder(t *testing.T) {

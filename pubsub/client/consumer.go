@@ -47,7 +47,8 @@ type Consumer struct {
 	fresh chan struct{}          // has a value when errs has
 	why   map[partitionKey]error // what the engine found last
 
-	member membership
+	member  membership
+	commits chan struct{} // has a value while one is under way
 }
 
 // Consumer makes one.
@@ -79,7 +80,8 @@ func (c *Client) Consumer(cc ConsumerConfig) (*Consumer, error) {
 		opts = append(opts, kgo.ConsumePartitions(parts))
 	}
 	x := &Consumer{c: c, group: cc.Group != "", fresh: make(chan struct{}, 1), why: map[partitionKey]error{}}
-	x.member.returned = map[partitionKey]int64{}
+	x.member.returned, x.commits = map[partitionKey]int64{}, make(chan struct{}, 1)
+	opts = append(opts, kgo.WithHooks(sessions{x}))
 	var err error
 	if x.engine, err = c.engine(x.failed, nil, nil); err != nil {
 		return nil, err
@@ -167,7 +169,7 @@ func (x *Consumer) poll(ctx context.Context) ([]*Record, error) {
 	x.handOver(records)
 	var refused []error
 	for _, e := range fetches.Errors() {
-		if !errors.Is(e.Err, context.Canceled) && !errors.Is(e.Err, context.DeadlineExceeded) && !x.rejoins(e.Err) {
+		if !errors.Is(e.Err, context.Canceled) && !errors.Is(e.Err, context.DeadlineExceeded) && !rejoins(e.Err) {
 			refused = append(refused, x.explain(e))
 		}
 	}
@@ -177,7 +179,7 @@ func (x *Consumer) poll(ctx context.Context) ([]*Record, error) {
 			x.tell(err)
 		}
 		return records, nil
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && len(refused) == 0:
 		for _, why := range []error{x.apart(), x.engine.Unreachable()} {
 			if why != nil {
 				return nil, fmt.Errorf("%w (%w)", context.Cause(ctx), why)
@@ -224,6 +226,9 @@ func (x *Consumer) Proved(ctx context.Context, topic string, partition int32) (i
 func (x *Consumer) Close() {
 	x.once.Do(func() {
 		x.c.drop(x)
+		x.mu.Lock()
+		x.member.closed = true
+		x.mu.Unlock()
 		x.kafka.Close()
 		x.engine.Close()
 	})

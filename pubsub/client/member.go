@@ -24,49 +24,58 @@ var ErrNotJoined = errors.New("not a member of the group")
 // membership is what a member of a group knows of itself. The Consumer's lock guards it.
 type membership struct {
 	returned map[partitionKey]int64 // by Records and not committed: the offset after the last one
-	lost     error                  // why the last session ended
-	id       string                 // who it was then
-	session  int32
+	lost     error                  // why there is no session
+	closed   bool
 }
 
-// passing tells whether what failed may succeed when it is tried again: a broker died or is not there yet, the
-// coordinator moved.
-func passing(err error) bool {
-	if errors.Is(err, ErrLogin) || errors.Is(err, ErrToken) {
-		return false
+// sessions hears from franz-go how the group's sessions go. What is polled tells it later: the next one may have begun then.
+type sessions struct{ x *Consumer }
+
+// OnGroupManageError is the end of a session, or of an attempt to begin one.
+func (s sessions) OnGroupManageError(err error) { s.set(err) }
+
+// OnBrokerRead sees the answer that begins a session. If it refuses, OnGroupManageError comes after it.
+func (s sessions) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if kmsg.Key(key) == kmsg.SyncGroup && err == nil {
+		s.set(nil)
 	}
-	return kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err) || errors.As(err, new(*net.OpError)) || errors.Is(err, io.EOF) ||
-		errors.Is(err, kerr.RebalanceInProgress)
 }
 
-// expelled tells whether the group no longer knows the member.
-func expelled(err error) bool {
-	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration)
+func (s sessions) set(lost error) {
+	s.x.mu.Lock()
+	defer s.x.mu.Unlock()
+	s.x.member.lost = lost
+}
+
+// passing tells whether what failed may succeed when it is tried again: a broker died or is not there yet, the coordinator
+// moved, the group does not know the member any more, which then joins anew. What TLS refuses stays refused.
+func passing(err error) bool {
+	var network *net.OpError
+	switch {
+	case errors.Is(err, ErrLogin), errors.Is(err, ErrToken):
+		return false
+	case errors.As(err, &network):
+		return network.Op != "remote error" && network.Op != "local error"
+	}
+	return kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err) || errors.Is(err, io.EOF) || errors.Is(err, kerr.RebalanceInProgress) ||
+		errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration)
 }
 
 // rejoins tells whether err is the end of a session that franz-go follows by another: nothing that a reader could do
 // something about, for what was not committed comes again.
-func (x *Consumer) rejoins(err error) bool {
+func rejoins(err error) bool {
 	var ended *kgo.ErrGroupSession
-	if !errors.As(err, &ended) || !passing(ended.Err) && !expelled(ended.Err) {
-		return false
-	}
-	id, session := x.kafka.GroupMetadata()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.member.lost, x.member.id, x.member.session = ended.Err, id, session
-	return true
+	return errors.As(err, &ended) && passing(ended.Err)
 }
 
 // apart tells why there is no membership at the moment; nil: there is one, or none is wanted.
 func (x *Consumer) apart() error {
-	id, session := x.kafka.GroupMetadata()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if m := &x.member; m.lost != nil && m.id == id && m.session == session {
-		return fmt.Errorf("%w: %w", ErrNotJoined, m.lost)
+	if x.member.lost == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: %w", ErrNotJoined, x.member.lost)
 }
 
 // handOver notes what Records returns.
@@ -87,33 +96,40 @@ func (x *Consumer) handOver(records []*Record) {
 // from this member is told once, by an error that wraps ErrRebalanced: the rest is committed, and the consumer goes on.
 func (x *Consumer) Commit(ctx context.Context) error { return x.commit(ctx, nil) }
 
-// CommitProved is Commit up to what is proved: after a restart, what was returned and not proved comes again.
+// CommitProved is Commit up to what is proved: after a restart, what was returned and not proved comes again. What the
+// group has committed already stays so.
 func (x *Consumer) CommitProved(ctx context.Context) error { return x.commit(ctx, x.Proved) }
 
-// commit commits what was returned, of each partition up to the offset that upTo gives.
-func (x *Consumer) commit(ctx context.Context, upTo func(context.Context, string, int32) (int64, error)) error {
+// limit is the offset up to which a partition may be committed.
+type limit func(ctx context.Context, topic string, partition int32) (int64, error)
+
+// offsets are by topic and partition.
+type offsets map[string]map[int32]kgo.EpochOffset
+
+func (o offsets) of(at partitionKey) int64 { return o[at.topic][at.partition].Offset }
+
+// commit commits one after the other: of two at once the older could come last, and the group would go back.
+func (x *Consumer) commit(ctx context.Context, upTo limit) error {
 	if !x.group {
 		return errors.New("a consumer without a group has nothing to commit: keep offsets yourself")
 	}
 	ctx, cancel := context.WithTimeout(ctx, CommitTime)
 	defer cancel()
+	select {
+	case x.commits <- struct{}{}:
+		defer func() { <-x.commits }()
+	case <-ctx.Done():
+		return fmt.Errorf("committing offsets, behind another commit: %w", context.Cause(ctx))
+	}
 	var taken, before error
 	for {
-		returned := x.returned()
-		offsets := x.kafka.UncommittedOffsets()
-		taken = errors.Join(taken, x.taken(returned, offsets))
-		if upTo != nil {
-			if err := cutOff(ctx, offsets, upTo); err != nil {
-				return errors.Join(taken, err)
-			}
-		}
-		err := x.try(ctx, offsets)
+		gone, err := x.commitOnce(ctx, upTo)
+		taken = errors.Join(taken, gone)
 		switch {
+		case x.closed() && errors.Join(taken, err) != nil:
+			return ErrClosed
 		case err == nil:
-			x.forget(returned, func(at partitionKey, next int64) bool { return offsets[at.topic][at.partition].Offset >= next })
 			return taken
-		case expelled(err):
-			err = fmt.Errorf("%w: %w", ErrRebalanced, err)
 		case passing(err) && sleep(ctx, CommitPause):
 			before = err
 			continue
@@ -124,73 +140,117 @@ func (x *Consumer) commit(ctx context.Context, upTo func(context.Context, string
 	}
 }
 
-func (x *Consumer) returned() map[partitionKey]int64 {
+// commitOnce also tells what the group took.
+func (x *Consumer) commitOnce(ctx context.Context, upTo limit) (taken, err error) {
+	m := member{x: x}
+	m.id, m.generation = x.kafka.GroupMetadata() // before the offsets: they are of this session or of a newer one
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	return maps.Clone(x.member.returned)
-}
-
-// forget drops what is done with, unless more was returned meanwhile.
-func (x *Consumer) forget(returned map[partitionKey]int64, done func(partitionKey, int64) bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for at, next := range returned {
-		if x.member.returned[at] == next && done(at, next) {
-			delete(x.member.returned, at)
+	returned := maps.Clone(x.member.returned)
+	x.mu.Unlock()
+	at := offsets(x.kafka.UncommittedOffsets())
+	committed := offsets(x.kafka.CommittedOffsets())
+	taken = x.taken(returned, at, committed)
+	limits := []limit{func(_ context.Context, topic string, p int32) (int64, error) { // franz-go knows what is about to be returned
+		return returned[partitionKey{topic, p}], nil
+	}}
+	if upTo != nil {
+		limits = append(limits, upTo)
+	}
+	for _, l := range limits {
+		if err := at.cutOff(ctx, committed, l); err != nil {
+			return taken, err
 		}
 	}
+	if err := m.commit(ctx, at); err != nil {
+		return taken, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for key, next := range x.member.returned {
+		if max(at.of(key), committed.of(key)) >= next {
+			delete(x.member.returned, key)
+		}
+	}
+	return taken, nil
+}
+
+func (x *Consumer) closed() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.member.closed
 }
 
 // taken tells once of what was returned and is neither committed nor among the offsets that franz-go would commit: it
 // forgets those of partitions that the group takes away.
-func (x *Consumer) taken(returned map[partitionKey]int64, offsets map[string]map[int32]kgo.EpochOffset) error {
-	committed := x.kafka.CommittedOffsets()
+func (x *Consumer) taken(returned map[partitionKey]int64, uncommitted, committed offsets) error {
 	var gone []error
-	x.forget(returned, func(at partitionKey, next int64) bool {
-		if offsets[at.topic][at.partition].Offset >= next {
-			return false
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for at, next := range returned {
+		if uncommitted.of(at) >= next || committed.of(at) >= next || x.member.returned[at] != next {
+			continue
 		}
-		if committed[at.topic][at.partition].Offset < next {
-			gone = append(gone, fmt.Errorf("%w: what was read of topic %s, partition %d, before offset %d may come again",
-				ErrRebalanced, at.topic, at.partition, next))
+		gone = append(gone, fmt.Errorf("%w: what was read of topic %s, partition %d, before offset %d may come again",
+			ErrRebalanced, at.topic, at.partition, next))
+		if again := uncommitted.of(at); again > 0 { // came again since
+			x.member.returned[at] = again
+		} else {
+			delete(x.member.returned, at)
 		}
-		return true
-	})
+	}
 	return errors.Join(gone...)
 }
 
-// cutOff takes from offsets what is beyond upTo.
-func cutOff(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset, upTo func(context.Context, string, int32) (int64, error)) error {
-	for topic, parts := range offsets {
+// cutOff takes away what is beyond the limit; nothing goes back behind what is committed for that.
+func (o offsets) cutOff(ctx context.Context, committed offsets, upTo limit) error {
+	for topic, parts := range o {
 		for p, at := range parts {
 			end, err := upTo(ctx, topic, p)
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
-			}
-			if end == 0 {
+			case end >= at.Offset:
+			case end <= committed.of(partitionKey{topic, p}):
 				delete(parts, p)
-			} else if end < at.Offset {
+			default:
 				parts[p] = kgo.EpochOffset{Epoch: -1, Offset: end}
 			}
 		}
 		if len(parts) == 0 {
-			delete(offsets, topic)
+			delete(o, topic)
 		}
 	}
 	return nil
 }
 
-// try commits once.
-func (x *Consumer) try(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset) error {
+// member is who a consumer is in one session.
+type member struct {
+	x          *Consumer
+	id         string
+	generation int32
+}
+
+// commit tries once. franz-go waits for a division that is under way and would commit as a member of the next session,
+// also what others have then: that is refused here.
+func (m member) commit(ctx context.Context, at offsets) error {
+	ctx = kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
+		if req.MemberID != m.id || req.Generation != m.generation {
+			return kerr.RebalanceInProgress
+		}
+		return nil
+	})
 	var failed error
-	x.kafka.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+	m.x.kafka.CommitOffsetsSync(ctx, at, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
 		failed = err
-		if resp == nil {
+		if err != nil || resp == nil {
 			return
 		}
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
-				failed = errors.Join(failed, kerr.ErrorForCode(p.ErrorCode))
+				err := kerr.ErrorForCode(p.ErrorCode)
+				if err != nil && (failed == nil || !passing(err)) { // what does not pass is told
+					failed = fmt.Errorf("topic %s, partition %d: %w", t.Topic, p.Partition, err)
+				}
 			}
 		}
 	})

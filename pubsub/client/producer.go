@@ -64,6 +64,9 @@ func (c *Client) Producer(opts ...kgo.Opt) (*Producer, error) {
 // kafka is a Kafka client whose connections all go through the engine.
 func (c *Client) kafka(e *gate.Engine, opts ...kgo.Opt) (*kgo.Client, error) {
 	own := []kgo.Opt{kgo.ClientID("bornode"), kgo.DisableClientMetrics(), kgo.RequiredAcks(kgo.AllISRAcks())}
+	if c.cfg.Account != nil { // the engine logs in: a connection that ends at once is a dying broker's, not want of a login
+		own = append(own, kgo.AlwaysRetryEOF())
+	}
 	through := []kgo.Opt{kgo.SeedBrokers(c.cfg.Brokers...), kgo.Dialer(e.Dial)} // last: nothing may go around
 	k, err := kgo.NewClient(append(append(own, opts...), through...)...)
 	if err != nil {

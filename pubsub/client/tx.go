@@ -65,33 +65,52 @@ func (a *Admin) transaction(ctx context.Context, data []byte) (*types.Transactio
 	return account.SignTransaction(ctx, tx, id)
 }
 
-// final waits until a transaction is in an irreversible block.
+// final waits until a transaction is in an irreversible block. A node that was restarted meanwhile is asked again.
 func (a *Admin) final(ctx context.Context, tx common.Hash) (*types.Receipt, error) {
 	tick := time.NewTicker(FinalPoll)
 	defer tick.Stop()
+	answered := time.Now()
 	for {
-		r, err := a.eth.TransactionReceipt(ctx, tx)
-		if err != nil && !errors.Is(err, ethereum.NotFound) {
+		r, err := a.finalReceipt(ctx, tx)
+		switch {
+		case r != nil:
+			return r, nil
+		case err == nil:
+			answered = time.Now()
+		case time.Since(answered) > NodeTime:
 			return nil, err
-		}
-		if err == nil {
-			h, err := a.eth.HeaderByNumber(ctx, big.NewInt(int64(gethrpc.FinalizedBlockNumber)))
-			if err != nil {
-				return nil, err
-			}
-			if h.Number.Cmp(r.BlockNumber) >= 0 { // a switch of branches between the two answers moves it to another block
-				again, err := a.eth.TransactionReceipt(ctx, tx)
-				if err == nil && again.BlockNumber.Cmp(h.Number) <= 0 {
-					return again, nil
-				}
-			}
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+			if err != nil && !errors.Is(err, ctx.Err()) {
+				return nil, fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+			}
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// finalReceipt looks once; nil: not yet.
+func (a *Admin) finalReceipt(ctx context.Context, tx common.Hash) (*types.Receipt, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	r, err := a.eth.TransactionReceipt(ctx, tx)
+	if errors.Is(err, ethereum.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, err := a.eth.HeaderByNumber(ctx, big.NewInt(int64(gethrpc.FinalizedBlockNumber)))
+	if err != nil || h.Number.Cmp(r.BlockNumber) < 0 {
+		return nil, err
+	}
+	again, err := a.eth.TransactionReceipt(ctx, tx) // a switch of branches between the two answers moves it to another block
+	if err != nil || again.BlockNumber.Cmp(h.Number) > 0 {
+		return nil, nil
+	}
+	return again, nil
 }
 
 func newEth(rpc *gethrpc.Client) *ethclient.Client { return ethclient.NewClient(rpc) }

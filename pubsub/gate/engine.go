@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -192,7 +193,26 @@ func (e *Engine) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		s.cancel(err)
 		return nil, errors.Join(err, broker.Close())
 	}
-	return ours, nil
+	return pipe{ours}, nil
+}
+
+// pipe fails as sockets do: io.ErrClosedPipe says nothing to Kafka clients, and ends what they would try again.
+type pipe struct{ net.Conn }
+
+func (p pipe) Write(b []byte) (int, error) {
+	n, err := p.Conn.Write(b)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = net.ErrClosed
+	}
+	return n, err
+}
+
+func (p pipe) Read(b []byte) (int, error) {
+	n, err := p.Conn.Read(b)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = net.ErrClosed
+	}
+	return n, err
 }
 
 // reached notes how a try to reach a broker ended. Clients try again for ever, and silently.

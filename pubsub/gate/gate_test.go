@@ -6,7 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -335,6 +339,73 @@ func TestAProxyServesUnmodifiedClients(t *testing.T) {
 	}
 	r.engine.Close()
 	<-done
+}
+
+// contact is a client that meets the cluster through a proxy.
+func (r *rig) contact(p *Proxy) {
+	r.Helper()
+	c, err := kgo.NewClient(kgo.SeedBrokers(p.Addr()))
+	require.NoError(r, err)
+	defer c.Close()
+	md, err := kmsg.NewPtrMetadataRequest().RequestWith(r.ctx, c)
+	require.NoError(r, err)
+	require.Len(r, md.Brokers, 2)
+}
+
+// New clients come in though the only broker that the proxy was told of died: the others were named since.
+func TestAProxyOutlivesItsSeed(t *testing.T) {
+	r := newRig(t, off)
+	p, err := NewProxy(r.engine, "127.0.0.1:0", r.broker.Addrs()[:1])
+	require.NoError(t, err)
+	r.contact(p)
+	r.broker.Kill(0)
+	r.contact(p)
+	r.contact(p)
+}
+
+// A broker that takes connections and says nothing costs the first client time, and no other.
+func TestAProxyRemembersWhoAnswered(t *testing.T) {
+	r := newRig(t, off)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var taken atomic.Int32
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer l.Close()
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			taken.Add(1)
+			defer c.Close()
+		}
+	})
+	p, err := NewProxy(r.engine, "127.0.0.1:0", append([]string{l.Addr().String()}, r.broker.Addrs()...))
+	require.NoError(t, err)
+	r.contact(p)
+	tried := taken.Load()
+	require.NotZero(t, tried)
+	r.contact(p)
+	require.Equal(t, tried, taken.Load())
+}
+
+// What a client tries again after a socket's end it tries again here.
+func TestConnectionsEndAsSocketsDo(t *testing.T) {
+	r := newRig(t, off)
+	c, err := r.engine.Dial(r.ctx, "tcp", r.broker.Addrs()[0])
+	require.NoError(t, err)
+	r.broker.Drop()
+	for err == nil {
+		_, err = c.Write([]byte{0})
+	}
+	require.ErrorIs(t, err, net.ErrClosed)
+	_, err = c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.NoError(t, c.Close())
+	_, err = c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, net.ErrClosed)
 }
 
 func TestAProxyStaysOnThisMachine(t *testing.T) {

@@ -166,7 +166,9 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Cleanup(b.Close)
 	r := &rig{T: t, broker: b, ledger: &fakeLedger{topics: map[string]Topic{}, keys: map[string]seal.Key{}, token: "secret"}, proofs: &fakeProofs{},
 		failed: make(chan error, 1000), reg: prometheus.NewRegistry()}
+	b.Lock()
 	b.Token = "secret"
+	b.Unlock()
 	cfg := Config{Chain: common.Hash{1}, Topics: r.ledger, Keys: r.ledger, Tokens: r.ledger, Proofs: r.proofs, Metrics: r.reg,
 		Failed: func(_ string, _ int32, err error) { r.failed <- err }}
 	for _, f := range change {

@@ -30,6 +30,10 @@ const (
 
 	// DialTimeout bounds the way to a broker: connection, TLS, login.
 	DialTimeout = 15 * time.Second
+	// SeedTime is how long the proxy tries one broker for a client's first contact while there are others, SeedTries how many
+	// it tries.
+	SeedTime  = 3 * time.Second
+	SeedTries = 16
 	// LookupTimeout bounds what is asked of the ledger for one request.
 	LookupTimeout = 10 * time.Second
 	// WriteTimeout is how long a peer may not take what is sent to it.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -19,11 +22,12 @@ type Proxy struct {
 	host  string
 	addr  string // of the first listener
 
-	mu     sync.Mutex
-	locals map[string]int32 // port of the listener for a broker's address
-	open   []net.Listener
-	used   int // connections
-	closed bool
+	mu       sync.Mutex
+	locals   map[string]int32 // port of the listener for a broker's address
+	answered string           // the broker that took the newest first contact
+	open     []net.Listener
+	used     int // connections
+	closed   bool
 }
 
 // NewProxy listens on listen, an address of this machine alone ("127.0.0.1:9092"); clients bootstrap there. seeds are
@@ -132,14 +136,46 @@ func (p *Proxy) serve(c net.Conn, dial func(context.Context) (*session, error)) 
 // seed connects to the first broker that answers.
 func (p *Proxy) seed(ctx context.Context) (*session, error) {
 	var all error
-	for _, addr := range p.seeds {
-		s, err := p.to(addr)(ctx)
+	list := p.candidates()
+	for i, addr := range list {
+		s, err := p.trial(ctx, addr, i == len(list)-1)
 		if err == nil {
+			p.mu.Lock()
+			p.answered = addr
+			p.mu.Unlock()
 			return s, nil
 		}
 		all = errors.Join(all, err)
 	}
 	return nil, all
+}
+
+// trial gives a broker all the time there is only when it is the last one.
+func (p *Proxy) trial(ctx context.Context, addr string, last bool) (*session, error) {
+	if !last {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, SeedTime)
+		defer cancel()
+	}
+	return p.to(addr)(ctx)
+}
+
+// candidates are the broker that answered last, for clients do not wait long for their first answer, the seeds, and brokers
+// that answers named since.
+func (p *Proxy) candidates() (list []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answered != "" {
+		list = append(list, p.answered)
+	}
+	for _, more := range []iter.Seq[string]{slices.Values(p.seeds), maps.Keys(p.locals)} {
+		for addr := range more {
+			if len(list) < SeedTries && !slices.Contains(list, addr) {
+				list = append(list, addr)
+			}
+		}
+	}
+	return list
 }
 
 func (p *Proxy) to(addr string) func(context.Context) (*session, error) {

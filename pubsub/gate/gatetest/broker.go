@@ -35,6 +35,10 @@ type Broker struct {
 	Coordinator int
 	// Expel has the groups know no member, nor take one.
 	Expel bool
+	// Cut has for each of the next connections at which of its requests it ends, counted from 0, as when a broker dies.
+	Cut []int
+	// NoCommit has the code with which a partition's offsets are refused; 0: they are not.
+	NoCommit func(topic string) int16
 
 	tag       uint32
 	listeners []net.Listener
@@ -44,6 +48,7 @@ type Broker struct {
 	topics    map[string][]*log
 	offsets   map[string]int64 // committed, by group/topic/partition
 	member    string
+	session   int32
 	plan      []byte // assignment of the only member
 	logins    int
 	producers int64
@@ -169,7 +174,10 @@ func (b *Broker) serve(c net.Conn, id int32) {
 		_ = c.Close()
 	}()
 	b.Lock()
-	in := b.Token == ""
+	in, left := b.Token == "", 0 // requests until the connection is cut
+	if len(b.Cut) > 0 {
+		left, b.Cut = b.Cut[0]+1, b.Cut[1:]
+	}
 	b.Unlock()
 	for {
 		head := make([]byte, 4)
@@ -190,6 +198,9 @@ func (b *Broker) serve(c net.Conn, id int32) {
 		}
 		if err := req.ReadFrom(r.Src); err != nil {
 			panic(fmt.Sprintf("request %s v%d: %v", kmsg.NameForKey(key), version, err))
+		}
+		if left--; left == 0 {
+			return
 		}
 		resp := req.ResponseKind()
 		resp.SetVersion(version)

@@ -41,9 +41,14 @@ func (b *Broker) group(req kmsg.Request, resp kmsg.Response) {
 			t := kmsg.NewOffsetCommitResponseTopic()
 			t.Topic = rt.Topic
 			for _, rp := range rt.Partitions {
-				b.offsets[fmt.Sprintf("%s/%s/%d", r.Group, rt.Topic, rp.Partition)] = rp.Offset
 				p := kmsg.NewOffsetCommitResponseTopicPartition()
 				p.Partition = rp.Partition
+				if b.NoCommit != nil {
+					p.ErrorCode = b.NoCommit(rt.Topic)
+				}
+				if p.ErrorCode == 0 {
+					b.offsets[fmt.Sprintf("%s/%s/%d", r.Group, rt.Topic, rp.Partition)] = rp.Offset
+				}
 				t.Partitions = append(t.Partitions, p)
 			}
 			c.Topics = append(c.Topics, t)
@@ -80,7 +85,8 @@ func (b *Broker) join(req *kmsg.JoinGroupRequest, resp *kmsg.JoinGroupResponse) 
 		resp.ErrorCode, resp.MemberID = kerr.MemberIDRequired.Code, b.member
 		return
 	}
-	resp.Generation, resp.LeaderID, resp.MemberID = 1, b.member, b.member
+	b.session++
+	resp.Generation, resp.LeaderID, resp.MemberID = b.session, b.member, b.member
 	resp.Protocol, resp.ProtocolType = kmsg.StringPtr(req.Protocols[0].Name), kmsg.StringPtr("consumer")
 	m := kmsg.NewJoinGroupResponseMember()
 	m.MemberID, m.ProtocolMetadata = b.member, req.Protocols[0].Metadata
@@ -101,6 +107,13 @@ func (b *Broker) offsetFetch(req *kmsg.OffsetFetchRequest, resp *kmsg.OffsetFetc
 		}
 		resp.Topics = append(resp.Topics, t)
 	}
+}
+
+// Commit sets what a group committed, as another member of it does.
+func (b *Broker) Commit(group, topic string, partition int32, offset int64) {
+	b.Lock()
+	defer b.Unlock()
+	b.offsets[fmt.Sprintf("%s/%s/%d", group, topic, partition)] = offset
 }
 
 // Committed is the offset that a group committed; false: none.
