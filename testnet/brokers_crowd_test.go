@@ -54,16 +54,16 @@ func crowdNetwork(t *testing.T, set ...string) (*Network, *Node) {
 		s.Brokers = 3
 		s.Set = append(s.Set, set...)
 		overTCP(s)
+		patientBrokers(s)
 	})
 	admin := kadm.NewClient(kafkaClient(t, n))
-	require.NoError(t, poll(t.Context(), func() (bool, error) {
-		return topicMade(t.Context(), admin, 1, crowdTopic), nil
-	}))
+	soon(t, "the topic is made", func() bool { return topicMade(t.Context(), admin, 1, crowdTopic) })
+	knownToBrokers(t, n, crowdTopic)
 	var leader *Node
-	require.NoError(t, poll(t.Context(), func() (bool, error) {
+	soon(t, "the topic has a leader", func() bool {
 		m, err := admin.Metadata(t.Context(), crowdTopic)
 		if err != nil {
-			return false, nil
+			return false
 		}
 		for _, b := range m.Brokers {
 			if b.NodeID == m.Topics[crowdTopic].Partitions[0].Leader {
@@ -74,8 +74,9 @@ func crowdNetwork(t *testing.T, set ...string) (*Network, *Node) {
 				}
 			}
 		}
-		return leader != nil, nil
-	}))
+		return leader != nil
+	})
+	require.NoError(t, kafkaClient(t, n).ProduceSync(t.Context(), &kgo.Record{Topic: crowdTopic, Value: []byte("first")}).FirstErr()) // it is in office
 	return n, leader
 }
 

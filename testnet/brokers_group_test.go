@@ -174,8 +174,11 @@ func TestGroupComesAndGoesWhileItsCoordinatorDies(t *testing.T) {
 // coordinator is the index of the node that coordinates the group.
 func (g *groupRig) coordinator(ctx context.Context, admin *kadm.Client) int {
 	g.t.Helper()
-	found := admin.FindGroupCoordinators(ctx, g.group)[g.group]
-	require.NoError(g.t, found.Err)
+	var found kadm.FindCoordinatorResponse
+	soon(g.t, "the group has a coordinator", func() bool { // its lease may be on the move
+		found = admin.FindGroupCoordinators(ctx, g.group)[g.group]
+		return found.Err == nil
+	})
 	at := fmt.Sprintf("%s:%d", found.Host, found.Port)
 	for i, x := range g.n.Nodes {
 		if x.Broker == at {

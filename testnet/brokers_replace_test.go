@@ -69,7 +69,8 @@ func TestAnotherBrokerTakesThePlaceOfADeadOne(t *testing.T) {
 	// It comes back and has nothing to keep but what its owner gives it.
 	require.NoError(t, s.n.Restart(s.ctx, dead))
 	s.whole()
-	away := s.replicas(1)
+	var away []int
+	s.eventually("its leader is known", func() bool { away = s.replicas(1); return len(away) == 3 })
 	require.NotContains(t, away, dead)
 	number := func(node int) string { return strconv.Itoa(int(s.brokerNumber(node))) }
 	owner := holder(t, s.n.Accounts[0], s.n.Nodes[(dead+1)%4])

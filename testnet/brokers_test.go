@@ -39,6 +39,9 @@ func kafkaClient(t *testing.T, n *Network, opts ...kgo.Opt) *kgo.Client {
 	return c
 }
 
+// patientBrokers lets a broker stall on a busy machine: for tests that say themselves whom they ask, and end none.
+func patientBrokers(s *Spec) { s.Set = append(s.Set, "pubsub.replica.lost=1m") }
+
 // topicNetwork is a network whose first nodes are brokers, with a topic of theirs.
 func topicNetwork(t *testing.T, topic string, partitions int32) *Network {
 	t.Helper()

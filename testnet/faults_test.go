@@ -97,16 +97,18 @@ func TestDeepFork(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
+	var right Status
 	require.NoError(t, poll(ctx, func() (bool, error) {
-		for i := range arms { // a small change of branches within its group may have met the failpoint
+		for i := range arms { // a small change of branches within its group may have met the failpoint, and may while it is asked
 			if !n.Nodes[i].Process.Alive() {
 				arm(i)
 			}
 		}
-		return answer(2).Head > fork+depth && answer(3).Head > fork+depth, nil
+		right = n.status(ctx, n.Nodes[3])
+		return right.Head > fork+depth && n.status(ctx, n.Nodes[2]).Head > fork+depth, nil
 	}), "two branches of %d blocks", depth)
 	left := answer(0)
-	require.Greater(t, left.Head, answer(3).Head, "the branch of nodes 0 and 1 is the longer one")
+	require.Greater(t, left.Head, right.Head, "the branch of nodes 0 and 1 is the longer one")
 	require.Less(t, left.Final, left.Head-depth)
 	calls(t, n, left)
 

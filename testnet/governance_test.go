@@ -245,23 +245,56 @@ func TestGovernanceOfGuilt(t *testing.T) {
 	soon(t, "the guilty is slashed", func() bool { return candidate(t, c, guilty.Account).Guilty })
 	require.NoError(t, n.Restart(t.Context(), guilty.Index))
 	soon(t, "the guilty has no seat", func() bool { return !slices.Contains(schedule(t, c), guilty.Account) })
-	s := until(t, n, 0, "an answer", func(Status) bool { return true })
-	// What is under way still: two epochs, in which the old schedule may produce.
-	finalAbove(t, n, s.Head+50, 0, 1, 2, guilty.Index)
+	producesNoMore(t, n, guilty, 0, 1, 2, guilty.Index)
 	logged(t, guilty, "proven guilty", guilty.Account.Hex())
-	head, err := c.HeaderByNumber(t.Context(), nil)
-	require.NoError(t, err)
-	finalAbove(t, n, head.Number.Uint64()+10, 0, 1, 2, guilty.Index)
-	for h := head.Number.Uint64() + 1; h < head.Number.Uint64()+10; h++ {
-		x, err := c.HeaderByNumber(t.Context(), new(big.Int).SetUint64(h))
-		require.NoError(t, err)
-		require.NotEqual(t, guilty.Account, x.Coinbase, "block %d", h)
-	}
 	require.Zero(t, metric(t, guilty, "bornode_duties_transactions_total"), "it sends nothing")
-	sent := metric(t, n.Nodes[0], "bornode_duties_transactions_total") + metric(t, n.Nodes[1], "bornode_duties_transactions_total") + metric(t, n.Nodes[2], "bornode_duties_transactions_total")
-	require.InDelta(t, 1, sent, 1, "one producer, or two, submitted it")
-	require.Positive(t, sent)
+	submitted := 0
+	for _, x := range n.Nodes[:3] { // a transaction that got lost is sent once more
+		if metric(t, x, "bornode_duties_transactions_total") > 0 {
+			submitted++
+		}
+	}
+	require.Contains(t, []int{1, 2}, submitted, "one producer, or two, submitted it")
 	sameChain(t, n, 0, 1, 2, 3)
+}
+
+// producesNoMore waits until the schedule without a node's account is the one that counts at these nodes, and finds none of
+// its blocks among the next ten.
+func producesNoMore(t *testing.T, n *Network, x *Node, nodes ...int) {
+	t.Helper()
+	c := client(t, n, 0)
+	final := func() uint64 {
+		h, err := c.HeaderByNumber(t.Context(), big.NewInt(int64(rpc.FinalizedBlockNumber)))
+		require.NoError(t, err)
+		return h.Number.Uint64()
+	}
+	var from uint64
+	soon(t, "others produce alone", func() bool {
+		var seats []struct {
+			Account common.Address `json:"account"`
+		}
+		require.NoError(t, c.Client().CallContext(t.Context(), &seats, "bor_producers"))
+		if len(seats) == 0 || slices.ContainsFunc(seats, func(s struct {
+			Account common.Address `json:"account"`
+		}) bool {
+			return s.Account == x.Account
+		}) {
+			from = 0 // or again: on a branch that lost
+			return false
+		}
+		if from == 0 {
+			head, err := c.HeaderByNumber(t.Context(), nil)
+			require.NoError(t, err)
+			from = head.Number.Uint64() + 1
+		}
+		return final() >= from
+	})
+	finalAbove(t, n, from+10, nodes...)
+	for h := from; h < from+10; h++ {
+		b, err := c.HeaderByNumber(t.Context(), new(big.Int).SetUint64(h))
+		require.NoError(t, err)
+		require.NotEqual(t, x.Account, b.Coinbase, "block %d", h)
+	}
 }
 
 // sealedAt is the sealed header of a height.
@@ -309,13 +342,7 @@ func TestGovernanceOfMembers(t *testing.T) {
 
 	soon(t, "who resigned has no seat", func() bool { return !slices.Contains(schedule(t, c), resigned.Account) })
 	logged(t, resigned, "no candidate any more", resigned.Account.Hex())
-	from := until(t, n, 0, "an answer", func(Status) bool { return true })
-	finalAbove(t, n, from.Head+60, 0, 1, 2, resigned.Index, newcomer.Index) // what is under way still: two epochs
-	for h := from.Head + 51; h < from.Head+60; h++ {
-		x, err := c.HeaderByNumber(ctx, new(big.Int).SetUint64(h))
-		require.NoError(t, err)
-		require.NotEqual(t, resigned.Account, x.Coinbase, "block %d", h)
-	}
+	producesNoMore(t, n, resigned, 0, 1, 2, resigned.Index, newcomer.Index)
 	require.Zero(t, metric(t, resigned, "bornode_duties_transactions_total"), "it sends nothing")
 	sameChain(t, n, 0, 1, 2, resigned.Index, newcomer.Index)
 	require.True(t, removed.Process.Alive())

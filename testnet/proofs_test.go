@@ -85,6 +85,7 @@ func TestProofsAndAuditsAreCheckedOffline(t *testing.T) {
 	n := governed(t, func(s *Spec) {
 		s.Brokers, s.EpochBlocks = 3, 40
 		s.Set = append(s.Set, "pubsub.evidence.checkpoint=1s")
+		patientBrokers(s)
 	})
 	createTopics(t, n, 1, "demo.proved", "demo.other")
 	v := &prover{t, n, holder(t, n.Accounts[0], n.Nodes[0]), filepath.Join(t.TempDir(), "token")}

@@ -152,6 +152,7 @@ func refusals(t *testing.T, n *Network) {
 	leadAddr := lead.RemoteAddr().String()
 	foreign, admin := login(leadAddr, stranger, token.Data|token.Admin), login(leadAddr, owner, token.Data|token.Admin)
 
+	soon(t, "the leader is in office", func() bool { return produceCode(lead, 9, -1, topic, 0, oneBatch(10, nil)) == 0 })
 	corrupt := oneBatch(100, nil)
 	corrupt[len(corrupt)-1] ^= 1
 	for _, x := range []struct {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 
 	"github.com/bornode/bornode/pubsub/token"
@@ -44,11 +46,33 @@ func createTopics(t *testing.T, n *Network, partitions int32, names ...string) {
 	for _, name := range names {
 		require.Eventually(t, func() bool { return topicMade(ctx, admin, partitions, name) }, patience, 200*time.Millisecond, name)
 	}
+	knownToBrokers(t, n, names...)
+}
+
+// knownToBrokers waits until each broker knows topics and who leads them: one that has not seen the final block yet refuses
+// what the others take.
+func knownToBrokers(t *testing.T, n *Network, names ...string) {
+	t.Helper()
+	req := kmsg.NewPtrMetadataRequest()
+	for _, name := range names {
+		req.Topics = append(req.Topics, kmsg.MetadataRequestTopic{Topic: kmsg.StringPtr(name)})
+	}
+	for _, b := range kafkaClient(t, n).SeedBrokers() {
+		soon(t, "a broker knows the topics", func() bool {
+			resp, err := req.RequestWith(t.Context(), b)
+			return err == nil && !slices.ContainsFunc(resp.Topics, func(x kmsg.MetadataResponseTopic) bool {
+				return x.ErrorCode != 0 || slices.ContainsFunc(x.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.ErrorCode != 0 || p.Leader < 0 })
+			})
+		})
+	}
 }
 
 // The clients that people use, each through SASL over TLS, against three brokers.
 func TestTopicClients(t *testing.T) {
-	n := upNetwork(t, func(s *Spec) { s.Brokers = 3 })
+	n := upNetwork(t, func(s *Spec) {
+		s.Brokers = 3
+		patientBrokers(s)
+	})
 	createTopics(t, n, 3, "demo.kcat", "demo.js-plain", "demo.js-oauthbearer", "demo.franz", "demo.errors")
 	t.Run("all", func(t *testing.T) {
 		t.Run("kcat", func(t *testing.T) { t.Parallel(); kcatClient(t, n) })

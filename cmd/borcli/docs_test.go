@@ -71,8 +71,9 @@ func document(r *cobra.Command) string {
 	b.WriteString("\n## Sending\n\nA command that sends a transaction fills in nonce, gas (a fifth above the node's estimate) and fees (the node's tip and twice\n" +
 		"the base fee), asks on a terminal before it signs (`--yes`: not), prints the hash, and waits until the transaction is in a block\n" +
 		"or, with `--wait final`, can never be undone; a node that is started again meanwhile is asked again for a minute. A call that\n" +
-		"would be reverted is not sent. A transaction that could cost more than\n" +
-		"`--most-fee` is not signed, whatever the node suggests, nor one for another chain than `--chain-id`. Such commands also take:\n\n")
+		"would be reverted is not sent. A transaction that could cost more than `--most-fee` is not signed, whatever the node suggests, nor\n" +
+		"one for another chain than `--chain-id`. Where another transaction of the account takes the nonce first, it is made again with\n" +
+		"the next one. Such commands also take:\n\n")
 	sender := command("x", "x", nil, sends)
 	writeFlags(&b, sender.Flags(), nil)
 	own := sender.Flags()

@@ -20,5 +20,6 @@ const (
 	rightsAccounts  = 256         // whose reputation is asked for at once
 	rightsLag       = time.Minute // within which brokers learn of a change, clocks included
 
+	nonceTries       = 5  // of a transaction whose nonce others of the account take first; and to learn the next one
 	gasMarginPercent = 20 // added to the node's estimate: the state may change before the transaction runs
 )

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/big"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
@@ -53,7 +55,8 @@ func (a *app) send(ctx context.Context, r txRequest) (*sent, error) {
 }
 
 // submit is send without printing the result. If the transaction was handed to the node, the first result is never
-// nil, even beside an error.
+// nil, even beside an error. Where somebody else uses the account, as a broker does its producer's, another transaction
+// may take the nonce before ours arrives: then ours is made again with the next one.
 func (a *app) submit(ctx context.Context, r txRequest) (*sent, error) {
 	if r.ABI != nil {
 		a.abis = append(a.abis, r.ABI)
@@ -61,6 +64,40 @@ func (a *app) submit(ctx context.Context, r txRequest) (*sent, error) {
 	if r.Value == nil {
 		r.Value = new(big.Int)
 	}
+	for try := 1; ; try++ {
+		s, err := a.submitOnce(ctx, r, try == 1)
+		if s == nil || s.sent || try == nonceTries || a.flagSet("nonce") || !a.outrun(ctx, s, err) {
+			return s, err
+		}
+		a.note("another transaction of %s took nonce %d before; this one is made again", s.From, uint64(s.Nonce))
+	}
+}
+
+// outrun tells whether the node did not take a transaction because another one has its nonce, and knows the next nonce.
+func (a *app) outrun(ctx context.Context, s *sent, err error) bool {
+	var answer gethrpc.Error
+	if !errors.As(err, &answer) || !strings.Contains(answer.Error(), "nonce too low") && !strings.Contains(answer.Error(), "replacement transaction underpriced") {
+		return false
+	}
+	var known *struct{} // it may have been taken after all, and come here a second time by what lies between
+	if err := a.ask(ctx, &known, "eth_getTransactionByHash", s.Hash); err != nil || known != nil {
+		return false
+	}
+	for range nonceTries { // the pool counts what it took a moment later
+		if next, err := a.nonce(ctx, s.From); err != nil || next > uint64(s.Nonce) {
+			return err == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(pollInterval):
+		}
+	}
+	return false
+}
+
+// submitOnce makes, signs and hands over a transaction, and waits for it.
+func (a *app) submitOnce(ctx context.Context, r txRequest, asks bool) (*sent, error) {
 	who, err := a.account(ctx)
 	if err != nil {
 		return nil, err
@@ -76,9 +113,11 @@ func (a *app) submit(ctx context.Context, r txRequest) (*sent, error) {
 	if err := a.checkFee(tx); err != nil {
 		return nil, err
 	}
-	fee := new(big.Int).Mul(tx.GasFeeCap(), new(big.Int).SetUint64(tx.Gas()))
-	if err := a.confirm(ctx, true, "From %s: %s. It costs at most %s. Go on?", who.address(), r.What, ether(fee)); err != nil {
-		return nil, err
+	if asks {
+		fee := new(big.Int).Mul(tx.GasFeeCap(), new(big.Int).SetUint64(tx.Gas()))
+		if err := a.confirm(ctx, true, "From %s: %s. It costs at most %s. Go on?", who.address(), r.What, ether(fee)); err != nil {
+			return nil, err
+		}
 	}
 	signed, err := who.sign(ctx, tx, chainID)
 	if err != nil {

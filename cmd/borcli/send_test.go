@@ -123,6 +123,35 @@ func TestWaitFollowsBranchSwitches(t *testing.T) {
 	require.Equal(t, true, v["final"])
 }
 
+// A transaction whose nonce another one of the account took is made again with the next, unless the user chose the nonce.
+func TestANonceThatIsTakenMeanwhile(t *testing.T) {
+	f := newNode(t)
+	tx := capture(f)
+	taken := []string{"nonce too low: next nonce 6, tx nonce 5", "replacement transaction underpriced; offer 10 % more"}
+	next := uint64(5)
+	f.on("eth_getTransactionCount", func([]json.RawMessage) (any, error) { return hexutil.Uint64(next), nil })
+	f.on("eth_sendRawTransaction", func(p []json.RawMessage) (any, error) {
+		*tx = *decodeSent(p) //nolint:govet // a copy of a test's own
+		if n := tx.Nonce() - 5; n < uint64(len(taken)) {
+			next++
+			return nil, &rpcError{code: -32000, msg: taken[n]}
+		}
+		return tx.Hash(), nil
+	})
+	send := []string{"send", someone, "1wei", "--node", f.url, "--key", keyFileOf(t)}
+	f.says("eth_getTransactionByHash", map[string]any{"nonce": "0x5"})
+	run(t, send...).fails(t, exitRefused, "nonce too low") // by whoever handed it over twice
+	next = 5
+	f.says("eth_getTransactionByHash", nil)
+	o := run(t, send...).succeeds(t)
+	require.EqualValues(t, 7, tx.Nonce())
+	require.Contains(t, o.err, "another transaction of "+testAddress().Hex()+" took nonce 6 before")
+	next = 5
+	run(t, append(send, "--nonce", "5")...).fails(t, exitRefused, "nonce too low")
+	f.on("eth_sendRawTransaction", func([]json.RawMessage) (any, error) { return nil, &rpcError{code: -32000, msg: taken[1]} })
+	run(t, send...).fails(t, exitRefused, "replacement transaction underpriced")
+}
+
 func TestWaitEndsForTransactionsThatCannotCome(t *testing.T) {
 	f := newNode(t)
 	tx := capture(f)
