@@ -270,27 +270,48 @@ func TestDamageDoesNotStopMoving(t *testing.T) {
 	}
 }
 
-// An index file that lies about where a batch begins must not move the cut.
-func TestATruncationBelievesNoDamagedIndex(t *testing.T) {
+// misplaced has 60 batches of 10 records, and an index that says of the nth one that it begins at base.
+func misplaced(t *testing.T, n int, base int64) *Partition {
 	fs := newDisk()
 	s := open(t, fs, testConfig())
 	p := create(t, s, 0)
 	for i := range 60 {
-		add(t, p, 0, plain(i, 10, 500))
+		add(t, p, 0, made(i, 10, 500, 0, 7, 0, int32(10*i)))
 	}
 	sealed(t, s)
 	require.NoError(t, s.Close())
 	require.NoError(t, fs.Corrupt(indexName(1), func(b []byte) []byte {
-		b[indexHeaderBytes+indexRunBytes+3*indexEntryBytes+7] = 35 // of the batch that begins at 30
+		copy(b[indexHeaderBytes+indexRunBytes+n*indexEntryBytes:], i64(base))
 		return b
 	}))
-	s = open(t, fs, testConfig())
-	p = s.Partition(id(0))
-	_, err := p.Truncate(37)
+	return open(t, fs, testConfig()).Partition(id(0))
+}
+
+func damagedFile(t *testing.T, err error) string {
+	t.Helper()
 	var d *DamageError
 	require.ErrorAs(t, err, &d)
-	require.Equal(t, indexName(1), d.File)
-	require.Equal(t, int64(600), p.End())
+	return d.File
+}
+
+// An index file that lies about where a batch begins must not move the cut, nor hide what a producer had sent.
+func TestATruncationBelievesNoDamagedIndex(t *testing.T) {
+	for _, x := range []struct {
+		n        int
+		base, to int64
+	}{{3, 35, 37}, {3, 38, 35}, {20, 1000, 300}} {
+		p := misplaced(t, x.n, x.base)
+		_, err := p.Truncate(x.to)
+		require.Equal(t, indexName(1), damagedFile(t, err))
+		require.Equal(t, int64(600), p.End())
+	}
+}
+
+// Who asks for an offset gets the batch that holds it, or is told: the one before would be asked for again for ever.
+func TestAReadBelievesNoDamagedIndex(t *testing.T) {
+	p := misplaced(t, 3, 38)
+	_, err := p.Read(35, 1, everything)
+	require.Equal(t, indexName(1), damagedFile(t, err))
 }
 
 func TestABeginningAnewIsDurableWhenItsRecordIs(t *testing.T) {
