@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -182,6 +183,33 @@ func TestASnapshotThatCannotBeReadIsPassedOver(t *testing.T) {
 	f := snapsOf(t, fs)
 	s := open(t, badReads{fs, func(name string, _ int64) bool { return name == snapName(f[len(f)-1]) }}, testConfig())
 	same(t, want, all(t, s.Partition(id(0))))
+}
+
+// Where no snapshot can be read and the log alone does not serve, the start says why: nothing else is lost.
+func TestAStartSaysWhyNoSnapshotCanBeRead(t *testing.T) {
+	for _, first := range []bool{true, false} { // the first segment is needed still
+		fs := newDisk()
+		s := open(t, fs, testConfig())
+		p := create(t, s, 0)
+		if first {
+			add(t, p, 0, plain(1, 1, 500))
+		}
+		busy := create(t, s, 1)
+		for i := range 100 {
+			add(t, busy, 0, plain(i, 1, 900))
+		}
+		sealed(t, s)
+		busy.SetCommitted(busy.End())
+		require.NoError(t, busy.DeleteBefore(busy.End()))
+		synced(t, s)
+		s.removeDead()
+		require.Equal(t, first, logs(t, fs)[0] == 1)
+		require.NotContains(t, logs(t, fs), uint32(2))
+		require.NoError(t, s.Close())
+		_, err := Open(testConfig(), badReads{fs, func(name string, _ int64) bool { return strings.HasSuffix(name, snapSuffix) }}, nil, nil)
+		require.ErrorIs(t, err, errIO)
+		require.Equal(t, snapName(snapsOf(t, fs)[0]), damagedFile(t, err))
+	}
 }
 
 func snapsOf(t *testing.T, fs FS) []uint32 { return numbers(t, fs, snapSuffix) }
