@@ -112,6 +112,15 @@ func TestAStartSyncsAFullSegmentThatNothingFollows(t *testing.T) {
 // What a start must write has the room of the reserve, or a full disk could never be opened to be freed.
 func TestAStoreOnAFullDiskOpens(t *testing.T) {
 	left, want := unsealed(t)
+	opensFull(t, left, want)
+	left, want = filled(t)
+	snaps := snapsOf(t, left)
+	left.Lose(snapName(snaps[len(snaps)-1]))
+	opensFull(t, left, want)
+}
+
+func opensFull(t *testing.T, left disk, want [][]byte) {
+	t.Helper()
 	var full, removed atomic.Bool
 	full.Store(true)
 	left.SetPlan(func(c faultfs.Change) faultfs.Verdict {
@@ -272,9 +281,10 @@ func TestDamageDoesNotStopMoving(t *testing.T) {
 	busy := create(t, s, 9)
 	var kept []*Partition
 	for n := range int32(4) {
-		p := create(t, s, n)
+		p, beside := create(t, s, n), create(t, s, 10)
 		kept = append(kept, p)
 		add(t, p, 0, plain(int(n), 1, 400))
+		add(t, beside, 0, plain(int(n), 1, 400))
 		for i := range 40 {
 			add(t, busy, 0, plain(i, 1, 900))
 		}
@@ -293,7 +303,8 @@ func TestDamageDoesNotStopMoving(t *testing.T) {
 	}
 	s.wal.mu.Unlock()
 	tick(t, s, time.UnixMilli(0))
-	for _, p := range kept[1:3] {
+	require.Equal(t, uint32(1), kept[0].runs[0].seg, "it is not damaged")
+	for _, p := range []*Partition{kept[1], kept[2], s.Partition(id(10))} {
 		require.Greater(t, p.runs[0].seg, uint32(9), "partition %v was not copied forward", p.id)
 	}
 }
