@@ -16,7 +16,7 @@ import (
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
-// badReads is a disk whose reads fail when fail says so.
+// badReads is a disk whose reads fail when fail says so; off is -1 where a file is opened or its size asked for.
 type badReads struct {
 	disk
 	fail func(name string, off int64) bool
@@ -29,6 +29,9 @@ type badFile struct {
 }
 
 func (d badReads) Open(name string, flag int) (File, error) {
+	if d.fail(name, -1) {
+		return nil, errIO
+	}
 	f, err := d.disk.Open(name, flag)
 	if err != nil {
 		return nil, err
@@ -41,6 +44,13 @@ func (f badFile) ReadAt(p []byte, off int64) (int, error) {
 		return 0, errIO
 	}
 	return f.File.ReadAt(p, off)
+}
+
+func (f badFile) Size() (int64, error) {
+	if f.fail(f.name, -1) {
+		return 0, errIO
+	}
+	return f.File.Size()
 }
 
 // unsealed is what the kill of a process leaves that had written a full segment and not yet synced it.
@@ -175,7 +185,7 @@ func TestAReadThatFailsAtAStartCutsNothing(t *testing.T) {
 	require.NoError(t, s.Close())
 	failed := false
 	_, err := Open(testConfig(), badReads{left, func(name string, off int64) bool {
-		if failed || name != logName(1) || off == 0 {
+		if failed || name != logName(1) || off <= 0 {
 			return false
 		}
 		failed = true
@@ -185,6 +195,35 @@ func TestAReadThatFailsAtAStartCutsNothing(t *testing.T) {
 	require.ErrorContains(t, err, logName(1))
 	s = open(t, left, testConfig())
 	same(t, want, all(t, s.Partition(id(0))))
+}
+
+// Whichever read of a start fails, the start fails too or has everything, and so has the next one.
+func TestAnyReadThatFailsAtAStartLosesNothing(t *testing.T) {
+	for seed := range 4 {
+		m := newModel(t, 900+seed)
+		for range 250 {
+			m.operate()
+		}
+		m.quiet()
+		synced(t, m.s)
+		want, killed := view(t, m.s), disk{m.d.Killed()}
+		require.NoError(t, m.s.Close())
+		for at, all := int64(1), false; !all; at++ {
+			left := disk{killed.Killed()}
+			var reads, failing atomic.Int64
+			failing.Store(at)
+			s, err := Open(m.cfg, badReads{left, func(string, int64) bool { return reads.Add(1) == failing.Load() }}, nil, nil)
+			failing.Store(0)
+			if all = reads.Load() < at; err == nil {
+				require.True(t, view(t, s).equal(want), "seed %d, read %d", seed, at)
+				require.NoError(t, s.Close())
+			} else {
+				require.ErrorIs(t, err, errIO)
+				left = disk{left.Killed()}
+			}
+			m.compare("after a read that failed", left, want)
+		}
+	}
 }
 
 func TestASnapshotThatCannotBeReadIsPassedOver(t *testing.T) {
