@@ -203,11 +203,14 @@ func (p *Partition) truncate(end int64, found map[int64]*producer) {
 func (p *Partition) batchStart(offset int64) (int64, error) {
 	for _, r := range p.runs {
 		if offset >= r.base && offset < r.next {
-			es, _, err := p.s.entriesFrom(r, offset)
+			es, next, err := p.s.entriesFrom(r, offset)
 			if err != nil {
 				return 0, err
 			}
-			if _, err := p.s.readHead(p.number, r.seg, es[0]); err != nil { // the index alone is not believed
+			if len(es) > 1 {
+				next = es[1].base
+			}
+			if _, err := p.s.readHead(p.number, r.at(es[0], next)); err != nil { // the index alone is not believed
 				return 0, err
 			}
 			return max(es[0].base, p.start), nil

@@ -26,7 +26,7 @@
 //     appended: damage below that is an error that names file and position.
 //   - After a failed write or fsync nothing is acknowledged until the same bytes, which stay in memory, have been
 //     written again and synced; the segment is then left for a new one.
-//   - A batch whose bytes do not match its checksum is never served from a file.
+//   - A batch whose bytes do not match its checksum, or its offsets the index, is never served from a file.
 //   - A segment is removed when nothing live is in it, what made it dead is durable, and two newer snapshots exist.
 //
 // The package does not look inside records, does not replicate and knows nothing of the high watermark but what it is

@@ -26,6 +26,30 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
+func FuzzTruncate(f *testing.F) {
+	r := &producer{epoch: -1}
+	r.add(sentBatch{1, 2, 3, 5})
+	r.add(sentBatch{3, 3, 9, 10})
+	f.Add(encodeTruncate(12, map[int64]*producer{8: r, 9: {epoch: 3}}))
+	f.Add(i64(7))
+	f.Add(append(i64(7), make([]byte, (producerBatches+1)*sentBytes)...)) // more of a producer than is remembered
+	f.Add(append(i64(7), make([]byte, sentBytes-1)...))
+	f.Add(make([]byte, truncateBytes-1))
+	f.Add(make([]byte, truncateBytes+(maxRebuildHeads+1)*sentBytes))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, err := decodeRecord(putRecord(nil, 0, 32, 0, 1, kindTruncate, b), 0, 32)
+		whole := len(b) - truncateBytes
+		require.Equal(t, whole >= 0 && whole%sentBytes == 0 && whole/sentBytes <= maxRebuildHeads, err == nil)
+		if err != nil {
+			return
+		}
+		end, found := decodeTruncate(b)
+		again, same := decodeTruncate(encodeTruncate(end, found))
+		require.Equal(t, end, again)
+		require.Equal(t, found, same)
+	})
+}
+
 func FuzzIndex(f *testing.F) {
 	j := &sealJob{seg: 3, size: 500, runs: []sealRun{{run: run{number: 2, base: 4, next: 9, maxTs: 1, bytes: 80, entries: []entry{{4, 1, 32, 40}, {6, 1, 99, 40}}}},
 		{run: run{number: 1, base: 0, next: 1, bytes: 40, moved: true, entries: []entry{{0, 1, 32, 40}}}}}}

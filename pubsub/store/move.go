@@ -107,7 +107,7 @@ func (p *Partition) firstIn(seg uint32) ([]byte, error) {
 		if size += int64(e.size); j > 0 && size > chunkBytes {
 			break
 		}
-		at = append(at, located{place{seg, e.pos, e.size}, e.base, end})
+		at = append(at, r.at(e, end))
 	}
 	return p.s.read(p.number, at)
 }

@@ -145,16 +145,17 @@ func (p *Partition) sentBefore(end int64) (map[int64]*producer, error) {
 		if r.base >= end {
 			continue
 		}
-		es, err := p.s.entriesBefore(r, min(end, r.next), maxRebuildHeads-len(heads))
+		next := min(end, r.next)
+		es, err := p.s.entriesBefore(r, next, maxRebuildHeads-len(heads))
 		if err != nil {
 			return nil, err
 		}
 		for j := len(es) - 1; j >= 0; j-- {
-			h, err := p.s.readHead(p.number, r.seg, es[j])
+			h, err := p.s.readHead(p.number, r.at(es[j], next))
 			if err != nil {
 				return nil, err
 			}
-			heads = append(heads, h)
+			heads, next = append(heads, h), es[j].base
 		}
 	}
 	for i := len(heads) - 1; i >= 0; i-- {

@@ -22,6 +22,16 @@ type located struct {
 	base, next int64
 }
 
+// at is where a batch of the run is; next is where the one behind it begins.
+func (r *run) at(e entry, next int64) located {
+	return located{place{r.seg, e.pos, e.size}, e.base, next}
+}
+
+// holds says whether a batch has the offsets that the index says.
+func (l *located) holds(h *batch.Header) bool {
+	return h.BaseOffset == l.base && h.NextOffset() == l.next
+}
+
 // Read gives whole batches from the one that holds from, those below upTo, at most maxBytes of them but at least one:
 // nil if there is none below upTo. The caller owns the bytes. A batch may begin below from, as a record inside it was
 // asked for. Errors: ErrOutOfRange, ErrDeleted, DamageError.
@@ -187,7 +197,7 @@ func (p *Partition) locate(from int64, maxBytes int, upTo int64) ([]located, err
 				if sum += int(e.size); end > upTo || len(at) > 0 && sum > maxBytes {
 					return at, nil
 				}
-				at = append(at, located{place{r.seg, e.pos, e.size}, e.base, end})
+				at = append(at, r.at(e, end))
 			}
 			offset = next
 		}
@@ -246,12 +256,11 @@ func (s *Store) readSpan(number uint32, at []located, size int, out []byte) ([]b
 	}
 	for i := range at {
 		r, err := decodeRecord(span[at[i].pos-at[0].pos:], salt, at[i].pos)
-		if err == nil && (!isBatch(r.kind) || r.number != number || r.header.BaseOffset != at[i].base || len(r.payload) != int(at[i].size)) {
-			err = fmt.Errorf("kind %d of partition %d at offset %d is here, not the batch of partition %d at offset %d",
-				r.kind, r.number, r.header.BaseOffset, number, at[i].base)
-		}
 		if err != nil {
 			return nil, &DamageError{File: name, Pos: int64(at[i].pos), Cause: err}
+		}
+		if !isBatch(r.kind) || r.number != number || !at[i].holds(&r.header) || len(r.payload) != int(at[i].size) {
+			return nil, damagedIndex(indexName(at[i].seg), 0) // a whole record is here, another one
 		}
 		n += copy(out[n:n+len(r.payload)], r.payload)
 		s.m.readBytes.Add(float64(len(r.payload)))
@@ -290,22 +299,22 @@ func (s *Store) salt(seg uint32) (uint32, error) {
 }
 
 // readHead reads the header of one batch.
-func (s *Store) readHead(number, seg uint32, e entry) (h batch.Header, err error) {
-	if b := s.wal.cached(seg, e.pos+recordHeaderBytes, batch.HeaderBytes); b != nil {
-		if h, _, err = batch.ParseHeader(b); err == nil && h.BaseOffset != e.base {
-			err = damagedIndex(indexName(seg), 0)
+func (s *Store) readHead(number uint32, at located) (h batch.Header, err error) {
+	if b := s.wal.cached(at.seg, at.pos+recordHeaderBytes, batch.HeaderBytes); b != nil {
+		if h, _, err = batch.ParseHeader(b); err == nil && !at.holds(&h) {
+			err = damagedIndex(indexName(at.seg), 0)
 		}
 		return h, err
 	}
-	salt, err := s.salt(seg)
+	salt, err := s.salt(at.seg)
 	if err != nil {
 		return h, err
 	}
 	var b [recordHeaderBytes + batch.HeaderBytes]byte
-	if err := s.files.readAt(logName(seg), b[:], int64(e.pos)); err != nil {
+	if err := s.files.readAt(logName(at.seg), b[:], int64(at.pos)); err != nil {
 		return h, err
 	}
-	_, err = recordSize(b[:], e.pos)
+	_, err = recordSize(b[:], at.pos)
 	if err == nil && (recordSum(salt, b[:], b[recordHeaderBytes:]) != be.Uint32(b[:]) || be.Uint32(b[16:]) != number) {
 		err = fmt.Errorf("%w: the head of a batch of partition %d", errRecord, number)
 	}
@@ -313,10 +322,10 @@ func (s *Store) readHead(number, seg uint32, e entry) (h batch.Header, err error
 		h, _, err = batch.ParseHeader(b[recordHeaderBytes:])
 	}
 	if err != nil {
-		return h, &DamageError{File: logName(seg), Pos: int64(e.pos), Cause: err}
+		return h, &DamageError{File: logName(at.seg), Pos: int64(at.pos), Cause: err}
 	}
-	if h.BaseOffset != e.base {
-		return h, damagedIndex(indexName(seg), 0)
+	if !at.holds(&h) {
+		return h, damagedIndex(indexName(at.seg), 0)
 	}
 	return h, nil
 }

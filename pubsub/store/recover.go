@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -79,6 +80,7 @@ func (s *Store) recover() error {
 
 // loadSnapshot loads the newest readable snapshot and says of which segment it is; 0: none is needed.
 func (s *Store) loadSnapshot(f found) (uint32, error) {
+	file, why := "", errors.New("there is none")
 	for i := len(f.snaps) - 1; i >= 0; i-- {
 		seg := f.snaps[i]
 		var parts []*Partition
@@ -89,6 +91,7 @@ func (s *Store) loadSnapshot(f found) (uint32, error) {
 		}
 		if err != nil {
 			s.log.Warn("a snapshot cannot be read; the one before and the log serve", zap.String("file", snapName(seg)), zap.Error(err))
+			file, why = snapName(seg), err
 			continue
 		}
 		s.mu.Lock()
@@ -103,8 +106,8 @@ func (s *Store) loadSnapshot(f found) (uint32, error) {
 		s.snaps = slices.Clone(f.snaps[:i+1])
 		return seg, nil
 	}
-	if len(f.logs) > 0 && f.logs[0] != 1 {
-		return 0, damaged(snapName(f.logs[0]), 0, "no snapshot is readable, and the log begins with segment %d", f.logs[0])
+	if n := len(f.logs); n > 0 && (f.logs[0] != 1 || file != "" && f.logs[n-1] != uint32(n)) { //nolint:gosec // few files
+		return 0, damaged(cmp.Or(file, snapName(f.logs[0])), 0, "no snapshot is readable, and the log is not whole from segment 1 on: %w", why)
 	}
 	return 0, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -15,7 +16,7 @@ import (
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
-// badReads is a disk whose reads fail when fail says so.
+// badReads is a disk whose reads fail when fail says so; off is -1 where a file is opened or its size asked for.
 type badReads struct {
 	disk
 	fail func(name string, off int64) bool
@@ -28,6 +29,9 @@ type badFile struct {
 }
 
 func (d badReads) Open(name string, flag int) (File, error) {
+	if d.fail(name, -1) {
+		return nil, errIO
+	}
 	f, err := d.disk.Open(name, flag)
 	if err != nil {
 		return nil, err
@@ -40,6 +44,13 @@ func (f badFile) ReadAt(p []byte, off int64) (int, error) {
 		return 0, errIO
 	}
 	return f.File.ReadAt(p, off)
+}
+
+func (f badFile) Size() (int64, error) {
+	if f.fail(f.name, -1) {
+		return 0, errIO
+	}
+	return f.File.Size()
 }
 
 // unsealed is what the kill of a process leaves that had written a full segment and not yet synced it.
@@ -111,6 +122,15 @@ func TestAStartSyncsAFullSegmentThatNothingFollows(t *testing.T) {
 // What a start must write has the room of the reserve, or a full disk could never be opened to be freed.
 func TestAStoreOnAFullDiskOpens(t *testing.T) {
 	left, want := unsealed(t)
+	opensFull(t, left, want)
+	left, want = filled(t)
+	snaps := snapsOf(t, left)
+	left.Lose(snapName(snaps[len(snaps)-1]))
+	opensFull(t, left, want)
+}
+
+func opensFull(t *testing.T, left disk, want [][]byte) {
+	t.Helper()
 	var full, removed atomic.Bool
 	full.Store(true)
 	left.SetPlan(func(c faultfs.Change) faultfs.Verdict {
@@ -165,7 +185,7 @@ func TestAReadThatFailsAtAStartCutsNothing(t *testing.T) {
 	require.NoError(t, s.Close())
 	failed := false
 	_, err := Open(testConfig(), badReads{left, func(name string, off int64) bool {
-		if failed || name != logName(1) || off == 0 {
+		if failed || name != logName(1) || off <= 0 {
 			return false
 		}
 		failed = true
@@ -177,11 +197,67 @@ func TestAReadThatFailsAtAStartCutsNothing(t *testing.T) {
 	same(t, want, all(t, s.Partition(id(0))))
 }
 
+// Whichever read of a start fails, the start fails too or has everything, and so has the next one.
+func TestAnyReadThatFailsAtAStartLosesNothing(t *testing.T) {
+	for seed := range 4 {
+		m := newModel(t, 900+seed)
+		for range 250 {
+			m.operate()
+		}
+		m.quiet()
+		synced(t, m.s)
+		want, killed := view(t, m.s), disk{m.d.Killed()}
+		require.NoError(t, m.s.Close())
+		for at, all := int64(1), false; !all; at++ {
+			left := disk{killed.Killed()}
+			var reads, failing atomic.Int64
+			failing.Store(at)
+			s, err := Open(m.cfg, badReads{left, func(string, int64) bool { return reads.Add(1) == failing.Load() }}, nil, nil)
+			failing.Store(0)
+			if all = reads.Load() < at; err == nil {
+				require.True(t, view(t, s).equal(want), "seed %d, read %d", seed, at)
+				require.NoError(t, s.Close())
+			} else {
+				require.ErrorIs(t, err, errIO)
+				left = disk{left.Killed()}
+			}
+			m.compare("after a read that failed", left, want)
+		}
+	}
+}
+
 func TestASnapshotThatCannotBeReadIsPassedOver(t *testing.T) {
 	fs, want := filled(t)
 	f := snapsOf(t, fs)
 	s := open(t, badReads{fs, func(name string, _ int64) bool { return name == snapName(f[len(f)-1]) }}, testConfig())
 	same(t, want, all(t, s.Partition(id(0))))
+}
+
+// Where no snapshot can be read and the log alone does not serve, the start says why: nothing else is lost.
+func TestAStartSaysWhyNoSnapshotCanBeRead(t *testing.T) {
+	for _, first := range []bool{true, false} { // the first segment is needed still
+		fs := newDisk()
+		s := open(t, fs, testConfig())
+		p := create(t, s, 0)
+		if first {
+			add(t, p, 0, plain(1, 1, 500))
+		}
+		busy := create(t, s, 1)
+		for i := range 100 {
+			add(t, busy, 0, plain(i, 1, 900))
+		}
+		sealed(t, s)
+		busy.SetCommitted(busy.End())
+		require.NoError(t, busy.DeleteBefore(busy.End()))
+		synced(t, s)
+		s.removeDead()
+		require.Equal(t, first, logs(t, fs)[0] == 1)
+		require.NotContains(t, logs(t, fs), uint32(2))
+		require.NoError(t, s.Close())
+		_, err := Open(testConfig(), badReads{fs, func(name string, _ int64) bool { return strings.HasSuffix(name, snapSuffix) }}, nil, nil)
+		require.ErrorIs(t, err, errIO)
+		require.Equal(t, snapName(snapsOf(t, fs)[0]), damagedFile(t, err))
+	}
 }
 
 func snapsOf(t *testing.T, fs FS) []uint32 { return numbers(t, fs, snapSuffix) }
@@ -244,9 +320,10 @@ func TestDamageDoesNotStopMoving(t *testing.T) {
 	busy := create(t, s, 9)
 	var kept []*Partition
 	for n := range int32(4) {
-		p := create(t, s, n)
+		p, beside := create(t, s, n), create(t, s, 10)
 		kept = append(kept, p)
 		add(t, p, 0, plain(int(n), 1, 400))
+		add(t, beside, 0, plain(int(n), 1, 400))
 		for i := range 40 {
 			add(t, busy, 0, plain(i, 1, 900))
 		}
@@ -265,32 +342,54 @@ func TestDamageDoesNotStopMoving(t *testing.T) {
 	}
 	s.wal.mu.Unlock()
 	tick(t, s, time.UnixMilli(0))
-	for _, p := range kept[1:3] {
+	require.Equal(t, uint32(1), kept[0].runs[0].seg, "it is not damaged")
+	for _, p := range []*Partition{kept[1], kept[2], s.Partition(id(10))} {
 		require.Greater(t, p.runs[0].seg, uint32(9), "partition %v was not copied forward", p.id)
 	}
 }
 
-// An index file that lies about where a batch begins must not move the cut.
-func TestATruncationBelievesNoDamagedIndex(t *testing.T) {
+// misplaced has 60 batches of 10 records, and an index that says of the nth one that it begins at base.
+func misplaced(t *testing.T, n int, base int64) *Partition {
 	fs := newDisk()
 	s := open(t, fs, testConfig())
 	p := create(t, s, 0)
 	for i := range 60 {
-		add(t, p, 0, plain(i, 10, 500))
+		add(t, p, 0, made(i, 10, 500, 0, 7, 0, int32(10*i)))
 	}
 	sealed(t, s)
 	require.NoError(t, s.Close())
 	require.NoError(t, fs.Corrupt(indexName(1), func(b []byte) []byte {
-		b[indexHeaderBytes+indexRunBytes+3*indexEntryBytes+7] = 35 // of the batch that begins at 30
+		copy(b[indexHeaderBytes+indexRunBytes+n*indexEntryBytes:], i64(base))
 		return b
 	}))
-	s = open(t, fs, testConfig())
-	p = s.Partition(id(0))
-	_, err := p.Truncate(37)
+	return open(t, fs, testConfig()).Partition(id(0))
+}
+
+func damagedFile(t *testing.T, err error) string {
+	t.Helper()
 	var d *DamageError
 	require.ErrorAs(t, err, &d)
-	require.Equal(t, indexName(1), d.File)
-	require.Equal(t, int64(600), p.End())
+	return d.File
+}
+
+// An index file that lies about where a batch begins must not move the cut, nor hide what a producer had sent.
+func TestATruncationBelievesNoDamagedIndex(t *testing.T) {
+	for _, x := range []struct {
+		n        int
+		base, to int64
+	}{{3, 35, 37}, {3, 38, 35}, {20, 1000, 300}} {
+		p := misplaced(t, x.n, x.base)
+		_, err := p.Truncate(x.to)
+		require.Equal(t, indexName(1), damagedFile(t, err))
+		require.Equal(t, int64(600), p.End())
+	}
+}
+
+// Who asks for an offset gets the batch that holds it, or is told: the one before would be asked for again for ever.
+func TestAReadBelievesNoDamagedIndex(t *testing.T) {
+	p := misplaced(t, 3, 38)
+	_, err := p.Read(35, 1, everything)
+	require.Equal(t, indexName(1), damagedFile(t, err))
 }
 
 func TestABeginningAnewIsDurableWhenItsRecordIs(t *testing.T) {

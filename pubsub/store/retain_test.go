@@ -232,6 +232,8 @@ func TestATruncationKnowsWhatWasSentAfterAStart(t *testing.T) {
 	fill(60)
 	_, err := p.Truncate(6)
 	require.NoError(t, err)
+	s.Tick(time.UnixMilli(999).Add(producerExpiry)) // its producer was seen at 1000, and then is no older
+	require.Len(t, p.producers, 1)
 	busy.SetCommitted(busy.End())
 	require.NoError(t, busy.DeleteBefore(busy.End()))
 	synced(t, s)
@@ -246,6 +248,26 @@ func TestATruncationKnowsWhatWasSentAfterAStart(t *testing.T) {
 	require.Len(t, all(t, p), 6)
 	require.True(t, send(5).Duplicate)
 	require.False(t, send(6).Duplicate)
+}
+
+// The record of a truncation has no more than it may, however many producers lose all that is remembered of them.
+func TestATruncationOfManyProducersIsReadAgain(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	const most = maxRebuildHeads + 100
+	for epoch := range int16(2) {
+		for i := range int64(most) {
+			add(t, p, 0, made(1, 1, 1, 0, i, epoch, 0))
+		}
+	}
+	_, err := p.Truncate(most)
+	require.NoError(t, err)
+	require.Len(t, p.producers, maxRebuildHeads)
+	synced(t, s)
+	want := view(t, s)
+	got := view(t, open(t, disk{fs.Copy()}, testConfig()))
+	require.True(t, got.equal(want))
 }
 
 // What somebody still has to read stays, whoever wants it dropped.

@@ -25,9 +25,12 @@ func (p *Partition) offsetAt(ts int64) (offset, timestamp int64, err error) {
 			if err != nil {
 				return -1, -1, err
 			}
-			for _, e := range es {
+			for j, e := range es {
 				if e.maxTs >= ts {
-					return p.firstAt(r, e, ts, start)
+					if j+1 < len(es) {
+						next = es[j+1].base
+					}
+					return p.firstAt(r, e, next, ts, start)
 				}
 			}
 			at = next
@@ -36,8 +39,8 @@ func (p *Partition) offsetAt(ts int64) (offset, timestamp int64, err error) {
 	return -1, -1, nil
 }
 
-func (p *Partition) firstAt(r *run, e entry, ts, start int64) (offset, timestamp int64, err error) {
-	h, err := p.s.readHead(p.number, r.seg, e)
+func (p *Partition) firstAt(r *run, e entry, next, ts, start int64) (offset, timestamp int64, err error) {
+	h, err := p.s.readHead(p.number, r.at(e, next))
 	if err != nil {
 		return -1, -1, err
 	}

@@ -557,3 +557,21 @@ func TestARestAfterTheDeviceIsClosedPostsNothing(t *testing.T) {
 	d.poller.rest()
 	require.False(t, d.poller.dead.Load())
 }
+
+// lateCQ still gives what a control operation had left in it when it was closed.
+type lateCQ struct{ fabric.CQ }
+
+func (lateCQ) Poll(out []fabric.Completion) (int, error) {
+	out[0] = fabric.Completion{ID: recvID, Op: fabric.OpRecv, Status: fabric.StatusFlushed}
+	return 1, fabric.ErrClosed
+}
+
+func TestAPollAfterTheDeviceIsClosedLooksAtNothing(t *testing.T) {
+	d := openDevice(t, openSHM(t), testConfig())
+	require.NoError(t, d.Close())
+	d.cq = lateCQ{d.cq}
+	require.Zero(t, d.poller.poll())
+	found, woke := d.poller.drain()
+	require.Zero(t, found)
+	require.False(t, woke)
+}

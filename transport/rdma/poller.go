@@ -86,7 +86,7 @@ func (p *poller) close() {
 	p.stopped = true
 	p.ticking.Unlock()
 	p.mu.Lock()
-	p.shut = true // a reader of a closed channel may still be about to rest
+	p.shut = true // a reader of a closed channel may still be about to poll or rest
 	p.mu.Unlock()
 	p.block.close()
 }
@@ -174,12 +174,20 @@ func (p *poller) refill() {
 	p.stats.lost += uint64(took)
 }
 
+// fetch takes completions from the queue, which may have some yet when it is closed. mu is held.
+func (p *poller) fetch() (int, error) {
+	if p.shut {
+		return 0, fabric.ErrClosed
+	}
+	return p.d.cq.Poll(p.comps[:])
+}
+
 // poll looks once for completions, if nobody else does. It returns how many there were.
 func (p *poller) poll() int {
 	if !p.mu.TryLock() {
 		return 0
 	}
-	n, err := p.d.cq.Poll(p.comps[:])
+	n, err := p.fetch()
 	if n == 0 && err == nil {
 		p.mu.Unlock()
 		return 0
@@ -192,7 +200,7 @@ func (p *poller) poll() int {
 func (p *poller) drain() (found int, woke bool) {
 	for {
 		p.mu.Lock()
-		n, err := p.d.cq.Poll(p.comps[:])
+		n, err := p.fetch()
 		if n == 0 && err == nil {
 			p.mu.Unlock()
 			return found, woke
