@@ -1,11 +1,14 @@
 package link
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/bornode/bornode/transport"
 )
@@ -59,5 +62,50 @@ func TestNextPipeWaitsForTheLastReader(t *testing.T) {
 		m, err := l.RecvLane(within(t), transport.LaneConsensus)
 		require.NoError(t, err)
 		require.Len(t, m.Payload, 5000)
+	})
+}
+
+// heldPipe holds its writer while a link continues.
+type heldPipe struct {
+	*testPipe
+	held chan struct{}
+}
+
+func (p *heldPipe) WriteFrames(frames []transport.Frame) error {
+	if frames[0].Header.Type != transport.ControlHello {
+		<-p.held
+	}
+	return p.testPipe.WriteFrames(frames)
+}
+
+// TestDisconnectAsSoonAsThereIsALink: the set-up that put the link on its pipe has not returned yet; the peer is told why all
+// the same.
+func TestDisconnectAsSoonAsThereIsALink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b *Peers
+		held := make(chan struct{})
+		log := zap.NewExample(zap.Hooks(func(e zapcore.Entry) error {
+			if strings.Contains(e.Message, "link continues") { // told by the set-up
+				b.Disconnect("a", "go away")
+				synctest.Wait()
+				close(held)
+			}
+			return nil
+		}))
+		a := newTestPeers(t, testConfig(), "a")
+		var err error
+		b, err = NewPeers(testConfig(), "b", nil, log, nil)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, b.Close()) }()
+		pa, pb := testPipes("test")
+		attachBoth(t, a, b, pa, pb)
+		la := <-a.Links()
+		<-b.Links()
+		require.NoError(t, pa.Close())
+		synctest.Wait()
+		pa, pb = testPipes("test")
+		attachBoth(t, a, b, pa, &heldPipe{pb, held})
+		<-la.Done()
+		require.ErrorContains(t, la.Err(), "go away")
 	})
 }

@@ -51,6 +51,7 @@ type entry struct {
 	turn     chan struct{}        // capacity 1: one connection becomes the pipe at a time
 	pending  []transport.Provider // pipes being set up
 	chosen   transport.Provider   // of those, the one to become the link's pipe
+	carries  transport.Provider   // of those, the one that is the link's pipe already
 	link     *Link
 	dialler  *dialler
 	sessions []*session
@@ -218,6 +219,9 @@ func (p *Peers) unregister(peer transport.PeerID, e *entry, pr transport.Provide
 	if e.chosen == pr {
 		e.chosen = nil
 	}
+	if e.carries == pr {
+		e.carries = nil
+	}
 	p.tidy(peer, e)
 }
 
@@ -261,9 +265,10 @@ func (p *Peers) choose(e *entry, s *setup) error {
 	return nil
 }
 
-// revoke takes all connections being set up off the entry. The caller holds the mutex and closes them after.
+// revoke takes all connections being set up off the entry. The caller holds the mutex, closes them after, and ends the
+// link: its pipe is the link's to close, which tells the peer why.
 func (e *entry) revoke() []transport.Provider {
-	pending := e.pending
+	pending := slices.DeleteFunc(e.pending, func(pr transport.Provider) bool { return pr == e.carries })
 	e.pending, e.chosen = nil, nil
 	return pending
 }

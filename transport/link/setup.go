@@ -168,7 +168,7 @@ func (p *Peers) hand(s *setup, l *Link) {
 	if s.entry.link != l {
 		return
 	}
-	s.entry.holder = s.session
+	s.entry.holder, s.entry.carries = s.session, s.provider
 	reason := ""
 	if s.session != nil {
 		reason = s.session.why
