@@ -340,6 +340,45 @@ func TestARefusedLoginIsTold(t *testing.T) {
 	require.ErrorIs(t, <-sent, ErrLogin)
 }
 
+// A record that is on its way when the login ends for good may be there or not: who gives up is told, and does not wait.
+func TestWhoGivesUpARecordOnItsWayIsTold(t *testing.T) {
+	w := newWorld(t)
+	c := w.client(w.owner)
+	w.topic(w.admin(c), "acme.orders", false)
+	p, err := c.Producer()
+	require.NoError(t, err)
+	slow := make(chan struct{})
+	defer close(slow)
+	w.kafka.Lock()
+	w.kafka.Slow = slow
+	w.kafka.Unlock()
+	ctx, giveUp := context.WithCancel(w.ctx)
+	defer giveUp()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := p.Send(ctx, &Record{Topic: "acme.orders", Value: []byte("x")})
+		sent <- err
+	}()
+	w.until(func() bool { w.kafka.Lock(); defer w.kafka.Unlock(); return w.kafka.Held > 0 })
+	w.kafka.Lock()
+	w.kafka.Token = "another"
+	w.kafka.Unlock()
+	w.kafka.Drop()
+	w.until(func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.failures[partitionKey{"", -1}] != nil
+	})
+	giveUp()
+	select {
+	case err := <-sent:
+		require.ErrorIs(t, err, ErrLogin)
+		require.ErrorIs(t, err, context.Canceled)
+	case <-w.ctx.Done():
+		require.Fail(t, "it still waits")
+	}
+}
+
 func FuzzParseRequest(f *testing.F) {
 	f.Add("bpsr1.e30")
 	f.Fuzz(func(t *testing.T, s string) {

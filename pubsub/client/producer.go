@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -131,17 +132,32 @@ func (p *Producer) explain(r *Record, err error) error {
 }
 
 // Send sends a record and waits until a quorum of the topic's replicas has it durable. When ctx ends first, the record may
-// or may not get there.
+// or may not get there, and its bytes stay in use until the producer is closed.
 func (p *Producer) Send(ctx context.Context, r *Record) (Sent, error) {
-	done := make(chan error, 1)
-	var sent Sent
-	p.SendAsync(ctx, r, func(s Sent, err error) { sent = s; done <- err })
-	err := <-done // franz-go keeps ctx
-	return sent, err
+	type result struct {
+		sent Sent
+		err  error
+	}
+	done := make(chan result, 1)
+	own := *r // franz-go keeps what it has sent once, also when ctx has ended
+	p.SendAsync(ctx, &own, func(s Sent, err error) { done <- result{s, err} })
+	var x result
+	select {
+	case x = <-done:
+	case <-ctx.Done():
+		select {
+		case x = <-done: // it knew more
+		case <-time.After(GiveUpTime):
+			return Sent{}, p.explain(r, context.Cause(ctx))
+		}
+	}
+	*r = own
+	return x.sent, x.err
 }
 
 // SendAsync buffers a record and returns; it waits only while the buffer is full. done is called once, in the order of the
-// records of a partition; it must not block.
+// records of a partition; it must not block. When ctx ends, a record that was never sent fails; one that was waits for its
+// answer or Close.
 func (p *Producer) SendAsync(ctx context.Context, r *Record, done func(Sent, error)) {
 	p.kafka.Produce(ctx, r, func(r *kgo.Record, err error) {
 		if err != nil {

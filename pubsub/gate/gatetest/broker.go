@@ -31,6 +31,8 @@ type Broker struct {
 	Receipt func(topic string, partition int32, raw []byte) []byte
 	// Slow delays answers to Produce until it is closed.
 	Slow chan struct{}
+	// Held is how many wait for it.
+	Held int
 	// Coordinator is the broker that all are told to be the groups'.
 	Coordinator int
 	// Expel has the groups know no member, nor take one.
@@ -310,11 +312,13 @@ func (b *Broker) metadata(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse
 func (b *Broker) produce(req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
 	b.Lock()
 	slow := b.Slow
+	b.Held++
 	b.Unlock()
 	if slow != nil {
 		<-slow
 	}
 	b.Lock()
+	b.Held--
 	defer b.Unlock()
 	asked := false
 	req.UnknownTags.Each(func(tag uint32, _ []byte) { asked = asked || tag == b.tag })
