@@ -3,6 +3,8 @@ SHELL := /bin/bash
 GO ?= go
 NICE := $(shell command -v nice 2>/dev/null)
 RACE := ./block ./consensus/... ./transport/... ./sync ./sim ./pubsub/...
+# Of the networks of processes: what `make test` starts.
+FIRST := ^Test(BadConfiguration|BindingIsGenerated|FAQQuotesTheSource|EveryShellBlockIsRun|OneProducerKilled|EthereumClients|TopicClients|TopicClientCommands|Guides)$$
 SEED ?= 1
 
 .PHONY: help build deps check test test-all race fuzz sim testnet testnet-down bench contracts docs lint cgo-less rdma-lab
@@ -24,8 +26,9 @@ lint: ## format, vet, staticcheck
 check: lint ## format, vet, staticcheck, short unit tests (under 3 min warm)
 	$(GO) test -short ./...
 
-test: lint deps build ## unit and conformance tests, race on the pure cores, one network of processes (under 15 min warm)
-	$(GO) test -timeout 15m ./...
+test: lint deps build ## unit and conformance tests, race on the pure cores, first networks and clients (under 15 min warm)
+	$(GO) test -timeout 15m $$($(GO) list ./... | grep -v '/testnet$$')
+	$(GO) test -timeout 15m -run '$(FIRST)' ./testnet
 	$(GO) test -race -short -timeout 15m ./consensus/dpos ./block ./transport/link
 
 test-all: lint deps build ## everything: long simulation, crash storms, all clients (at most 45 min from cold)
