@@ -207,10 +207,7 @@ func (p *Partition) batchStart(offset int64) (int64, error) {
 			if err != nil {
 				return 0, err
 			}
-			if len(es) > 1 {
-				next = es[1].base
-			}
-			if _, err := p.s.readHead(p.number, r.at(es[0], next)); err != nil { // the index alone is not believed
+			if _, err := p.s.readHead(p.number, r.at(es, 0, next)); err != nil { // the index alone is not believed
 				return 0, err
 			}
 			return max(es[0].base, p.start), nil

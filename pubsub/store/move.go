@@ -100,14 +100,10 @@ func (p *Partition) firstIn(seg uint32) ([]byte, error) {
 	var at []located
 	size := int64(0)
 	for j, e := range es {
-		end := next
-		if j+1 < len(es) {
-			end = es[j+1].base
-		}
 		if size += int64(e.size); j > 0 && size > chunkBytes {
 			break
 		}
-		at = append(at, r.at(e, end))
+		at = append(at, r.at(es, j, next))
 	}
 	return p.s.read(p.number, at)
 }

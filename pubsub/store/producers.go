@@ -151,11 +151,11 @@ func (p *Partition) sentBefore(end int64) (map[int64]*producer, error) {
 			return nil, err
 		}
 		for j := len(es) - 1; j >= 0; j-- {
-			h, err := p.s.readHead(p.number, r.at(es[j], next))
+			h, err := p.s.readHead(p.number, r.at(es, j, next))
 			if err != nil {
 				return nil, err
 			}
-			heads, next = append(heads, h), es[j].base
+			heads = append(heads, h)
 		}
 	}
 	for i := len(heads) - 1; i >= 0; i-- {

@@ -22,8 +22,12 @@ type located struct {
 	base, next int64
 }
 
-// at is where a batch of the run is; next is where the one behind it begins.
-func (r *run) at(e entry, next int64) located {
+// at is where the jth of some batches of the run is, behind which next begins.
+func (r *run) at(es []entry, j int, next int64) located {
+	e := &es[j]
+	if j+1 < len(es) {
+		next = es[j+1].base
+	}
 	return located{place{r.seg, e.pos, e.size}, e.base, next}
 }
 
@@ -189,15 +193,12 @@ func (p *Partition) locate(from int64, maxBytes int, upTo int64) ([]located, err
 			if err != nil {
 				return nil, err
 			}
-			for j, e := range es {
-				end := next
-				if j+1 < len(es) {
-					end = es[j+1].base
-				}
-				if sum += int(e.size); end > upTo || len(at) > 0 && sum > maxBytes {
+			for j := range es {
+				l := r.at(es, j, next)
+				if sum += int(l.size); l.next > upTo || len(at) > 0 && sum > maxBytes {
 					return at, nil
 				}
-				at = append(at, r.at(e, end))
+				at = append(at, l)
 			}
 			offset = next
 		}

@@ -27,10 +27,7 @@ func (p *Partition) offsetAt(ts int64) (offset, timestamp int64, err error) {
 			}
 			for j, e := range es {
 				if e.maxTs >= ts {
-					if j+1 < len(es) {
-						next = es[j+1].base
-					}
-					return p.firstAt(r, e, next, ts, start)
+					return p.firstAt(r.at(es, j, next), e.maxTs, ts, start)
 				}
 			}
 			at = next
@@ -39,15 +36,15 @@ func (p *Partition) offsetAt(ts int64) (offset, timestamp int64, err error) {
 	return -1, -1, nil
 }
 
-func (p *Partition) firstAt(r *run, e entry, next, ts, start int64) (offset, timestamp int64, err error) {
-	h, err := p.s.readHead(p.number, r.at(e, next))
+func (p *Partition) firstAt(at located, maxTs, ts, start int64) (offset, timestamp int64, err error) {
+	h, err := p.s.readHead(p.number, at)
 	if err != nil {
 		return -1, -1, err
 	}
-	if timestamp = e.maxTs; h.FirstTimestamp >= ts {
+	if timestamp = maxTs; h.FirstTimestamp >= ts {
 		timestamp = h.FirstTimestamp
 	}
-	return max(e.base, start), timestamp, nil
+	return max(at.base, start), timestamp, nil
 }
 
 // Newest finds the batch below upTo with the largest timestamp, of equals the first: its last offset and that timestamp;
@@ -76,10 +73,7 @@ func (p *Partition) newest(upTo int64) (offset, timestamp int64, err error) {
 				return -1, -1, err
 			}
 			for j, e := range es {
-				end := next
-				if j+1 < len(es) {
-					end = es[j+1].base
-				}
+				end := r.at(es, j, next).next
 				if end <= upTo && (e.maxTs > timestamp || e.maxTs == timestamp && end-1 < offset) {
 					offset, timestamp = end-1, e.maxTs
 				}
