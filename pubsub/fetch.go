@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/pubsub/kafka"
 	"github.com/bornode/bornode/pubsub/ledger"
 	"github.com/bornode/bornode/pubsub/replica"
@@ -115,7 +116,7 @@ func (f *fetching) run(ctx context.Context) {
 		f.own()
 		select {
 		case <-w.woken:
-			if f.r.MinBytes > 1 && !pause(ctx, min(gatherTime(looks), time.Until(end))) { // it may need many commits
+			if f.r.MinBytes > 1 && !pause.For(ctx, min(gatherTime(looks), time.Until(end))) { // it may need many commits
 				break
 			}
 			continue

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/pubsub/evidence"
 	"github.com/bornode/bornode/pubsub/group"
 	"github.com/bornode/bornode/pubsub/ledger"
@@ -165,7 +166,7 @@ func (b *Broker) groupShards(v *ledger.View) {
 
 // ledgerOffsets hands committed offsets to the ledger, by way of the evidence, until ctx ends.
 func (b *Broker) ledgerOffsets(ctx context.Context) {
-	for pause(ctx, offsetsEvery) {
+	for pause.For(ctx, offsetsEvery) {
 		v := b.deps.Ledger.View()
 		if v == nil {
 			continue

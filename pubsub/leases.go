@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/pubsub/ledger"
 	"github.com/bornode/bornode/pubsub/replica"
 	"github.com/bornode/bornode/pubsub/store"
@@ -236,7 +237,7 @@ func (b *Broker) claims(ctx context.Context) {
 			return
 		case <-b.leases.woke:
 		}
-		if !pause(ctx, claimGather) {
+		if !pause.For(ctx, claimGather) {
 			return
 		}
 		for list := b.toClaim(); len(list) > 0; list = b.toClaim() {

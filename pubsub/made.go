@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/pause"
 )
 
 // tie ties a store that is new to the chain, and returns when the final state is as new as the store. Whatever this broker
@@ -27,7 +28,7 @@ func (b *Broker) tie(ctx context.Context) bool {
 				told = true
 				b.deps.Log.Info("the broker's store is new: it waits for a transaction of its own to be final")
 			}
-			if !b.mark(ctx) && !pause(ctx, madeAgain) {
+			if !b.mark(ctx) && !pause.For(ctx, madeAgain) {
 				return false
 			}
 			continue

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/pubsub/group"
 	"github.com/bornode/bornode/pubsub/ledger"
 	"github.com/bornode/bornode/pubsub/replica"
@@ -41,7 +42,7 @@ func (b *Broker) register(ctx context.Context) {
 			} else {
 				b.deps.Log.Info("done on the chain: "+kind, zap.String("host", host), zap.Uint16("port", port))
 			}
-			if !pause(ctx, registerAgain) {
+			if !pause.For(ctx, registerAgain) {
 				return
 			}
 			continue
@@ -119,7 +120,7 @@ func (b *Broker) attend(ctx context.Context) {
 				wait = min(wait, registerAgain)
 			}
 		}
-		if !pause(ctx, wait) {
+		if !pause.For(ctx, wait) {
 			return
 		}
 	}
@@ -219,16 +220,4 @@ func (x *call) ownAddress(n ledger.Broker) (string, int32) {
 		}
 	}
 	return n.Host, n.Port
-}
-
-// pause waits; false: ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

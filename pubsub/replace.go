@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/pubsub/ledger"
 	"github.com/bornode/bornode/pubsub/replica"
 	"github.com/bornode/bornode/pubsub/store"
@@ -32,7 +33,7 @@ func newReplacer(b *Broker) *replacer {
 }
 
 func (r *replacer) run(ctx context.Context) {
-	for pause(ctx, replaceEvery) {
+	for pause.For(ctx, replaceEvery) {
 		if v := r.b.deps.Ledger.View(); v != nil && r.b.deps.Store.Writable() == nil {
 			x := r.look(v, r.b.deps.Now())
 			r.b.Lost(x.claims)

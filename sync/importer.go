@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/transport"
 	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
@@ -267,7 +268,7 @@ func (im *importer) addRange(ctx context.Context, items []importItem) importResu
 		}
 		// Ours to solve (a full disk, a closed store): hold on to the data and try again.
 		im.m.log.Error("blocks cannot be applied for now", zap.Uint64("height", blocks[0].Number()), zap.Error(err))
-		if !sleep(ctx, wait) {
+		if !pause.For(ctx, wait) {
 			return importResult{}
 		}
 	}
@@ -320,7 +321,7 @@ func (im *importer) enterFrom(ctx context.Context, items []importItem, cause err
 			return importResult{entered: r.entered, bad: it.peer, badHeight: it.b.Number(), why: Validation, err: err, taken: im.taken}
 		default:
 			im.m.log.Error("block cannot be added for now", zap.Uint64("height", it.b.Number()), zap.Error(err))
-			if !sleep(ctx, time.Second) {
+			if !pause.For(ctx, time.Second) {
 				return r
 			}
 		}
@@ -330,15 +331,4 @@ func (im *importer) enterFrom(ctx context.Context, items []importItem, cause err
 	}
 	im.remember(items)
 	return r
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/transport"
 	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
@@ -239,7 +240,7 @@ func (m *Manager) addWorker() {
 			if m.deps.verdict(err) != VerdictOverloaded || j.ask == nil {
 				break
 			}
-			if !sleep(m.ctx, 100*time.Millisecond) { // an answer keeps its order: wait here, the queue is bounded
+			if !pause.For(m.ctx, 100*time.Millisecond) { // an answer keeps its order: wait here, the queue is bounded
 				return
 			}
 		}

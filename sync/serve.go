@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/transport"
 	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
@@ -145,7 +146,7 @@ func (m *Manager) refuseRequest(p *peer, j *serveJob, code ErrorCode, height uin
 
 // sendPaced sends one block of history within the rate limit.
 func (m *Manager) sendPaced(p *peer, j *serveJob, payload []byte) error {
-	if wait := m.limiter.Reserve(len(payload), time.Now()); wait > 0 && !sleep(p.ctx, wait) {
+	if wait := m.limiter.Reserve(len(payload), time.Now()); wait > 0 && !pause.For(p.ctx, wait) {
 		return p.ctx.Err()
 	}
 	return m.sendBlock(p, j, transport.LaneCatchUp, payload)
@@ -201,7 +202,7 @@ func (m *Manager) answerRange(p *peer, j *serveJob) error {
 		case waited >= storeLag:
 			return m.refuseRequest(p, j, CodeBeyond, at-1, fmt.Sprintf("blocks are stored up to %d", at-1))
 		default: // the store follows the driver's LIB after an execution or an import
-			if !sleep(p.ctx, storeLagStep) {
+			if !pause.For(p.ctx, storeLagStep) {
 				return p.ctx.Err()
 			}
 			waited += storeLagStep

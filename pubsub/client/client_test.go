@@ -312,6 +312,26 @@ func TestTamperingIsToldOnceWithItsPlace(t *testing.T) {
 	require.Equal(t, "acme.orders", tampered.Topic)
 }
 
+// sending sends a record and gives how that ends.
+func sending(ctx context.Context, p *Producer) <-chan error {
+	sent := make(chan error, 1)
+	go func() {
+		_, err := p.Send(ctx, &Record{Topic: "acme.orders", Value: []byte("x")})
+		sent <- err
+	}()
+	return sent
+}
+
+// refused waits until the producer's login was refused.
+func (w *world) refused(p *Producer) {
+	w.t.Helper()
+	w.until(func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.failures[partitionKey{"", -1}] != nil
+	})
+}
+
 func TestARefusedLoginIsTold(t *testing.T) {
 	w := newWorld(t)
 	c := w.client(w.owner)
@@ -326,16 +346,8 @@ func TestARefusedLoginIsTold(t *testing.T) {
 	require.NoError(t, err)
 	ctx, giveUp := context.WithCancel(w.ctx)
 	defer giveUp()
-	sent := make(chan error, 1)
-	go func() {
-		_, err := p.Send(ctx, &Record{Topic: "acme.orders", Value: []byte("x")})
-		sent <- err
-	}()
-	require.Eventually(t, func() bool { // it is tried again and again: the token may be good again
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.failures[partitionKey{"", -1}] != nil
-	}, patience, time.Millisecond)
+	sent := sending(ctx, p)
+	w.refused(p) // it is tried again and again: the token may be good again
 	giveUp()
 	require.ErrorIs(t, <-sent, ErrLogin)
 }
@@ -354,21 +366,13 @@ func TestWhoGivesUpARecordOnItsWayIsTold(t *testing.T) {
 	w.kafka.Unlock()
 	ctx, giveUp := context.WithCancel(w.ctx)
 	defer giveUp()
-	sent := make(chan error, 1)
-	go func() {
-		_, err := p.Send(ctx, &Record{Topic: "acme.orders", Value: []byte("x")})
-		sent <- err
-	}()
+	sent := sending(ctx, p)
 	w.until(func() bool { w.kafka.Lock(); defer w.kafka.Unlock(); return w.kafka.Held > 0 })
 	w.kafka.Lock()
 	w.kafka.Token = "another"
 	w.kafka.Unlock()
 	w.kafka.Drop()
-	w.until(func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.failures[partitionKey{"", -1}] != nil
-	})
+	w.refused(p)
 	giveUp()
 	select {
 	case err := <-sent:

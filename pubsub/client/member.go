@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/bornode/bornode/internal/pause"
 )
 
 // ErrRebalanced is wrapped by errors of commits about what the group has given to another member, or to the same one anew,
@@ -130,7 +132,7 @@ func (x *Consumer) commit(ctx context.Context, upTo limit) error {
 			return ErrClosed
 		case err == nil:
 			return taken
-		case passing(err) && sleep(ctx, CommitPause):
+		case passing(err) && pause.For(ctx, CommitPause):
 			before = err
 			continue
 		case ctx.Err() != nil && before != nil:
@@ -255,16 +257,4 @@ func (m member) commit(ctx context.Context, at offsets) error {
 		}
 	})
 	return failed
-}
-
-// sleep tells whether ctx lasted.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime"
 	"strconv"
 	"syscall"
 	"testing"
@@ -31,6 +30,17 @@ func (w *world) member(c *Client, topics ...string) *Consumer {
 		Options: []kgo.Opt{kgo.HeartbeatInterval(10 * time.Millisecond)}})
 	require.NoError(w.t, err)
 	return x
+}
+
+// reading is a world with a member of a group that has read two records.
+func reading(t *testing.T) (*world, *Client, *Consumer) {
+	w := newWorld(t)
+	c := w.client(w.owner)
+	w.topic(w.admin(c), "acme.orders", false)
+	w.send(c, "acme.orders", "one", "two")
+	x := w.member(c)
+	require.Equal(t, []string{"one", "two"}, w.receive(x, 2))
+	return w, c, x
 }
 
 // waits has a reader wait for a moment in which nothing comes, and tells why that was.
@@ -76,10 +86,7 @@ func TestADeadCoordinatorIsWaitedFor(t *testing.T) {
 // until waits for what another goroutine does.
 func (w *world) until(done func() bool) {
 	w.t.Helper()
-	for !done() {
-		require.NoError(w.t, w.ctx.Err())
-		runtime.Gosched()
-	}
+	require.Eventually(w.t, done, patience, time.Millisecond)
 }
 
 func (w *world) expel(on bool) {
@@ -114,12 +121,7 @@ func TestALateReaderIsAMember(t *testing.T) {
 // A commit that had to wait while the group was divided anew is not sent as that of the member of the new session: what it
 // commits may be another's then.
 func TestACommitIsOfOneSession(t *testing.T) {
-	w := newWorld(t)
-	c := w.client(w.owner)
-	w.topic(w.admin(c), "acme.orders", false)
-	w.send(c, "acme.orders", "one", "two")
-	x := w.member(c)
-	require.Equal(t, []string{"one", "two"}, w.receive(x, 2))
+	w, _, x := reading(t)
 	m := member{x: x}
 	m.id, m.generation = x.kafka.GroupMetadata()
 	old := offsets(x.kafka.UncommittedOffsets())
@@ -131,12 +133,7 @@ func TestACommitIsOfOneSession(t *testing.T) {
 }
 
 func TestWhatIsCommittedStaysSo(t *testing.T) {
-	w := newWorld(t)
-	c := w.client(w.owner)
-	w.topic(w.admin(c), "acme.orders", false)
-	w.send(c, "acme.orders", "one", "two")
-	x := w.member(c)
-	require.Equal(t, []string{"one", "two"}, w.receive(x, 2))
+	w, c, x := reading(t)
 	require.NoError(t, x.Commit(w.ctx))
 	w.send(c, "acme.orders", "three", "four")
 	require.Equal(t, []string{"three", "four"}, w.receive(x, 2))
@@ -229,18 +226,13 @@ func TestCommitsAtOnce(t *testing.T) {
 
 // A member that was given up for dead does not take for committed what comes again.
 func TestWhatTheGroupTookIsTold(t *testing.T) {
-	w := newWorld(t)
-	c := w.client(w.owner)
-	w.topic(w.admin(c), "acme.orders", false)
-	w.send(c, "acme.orders", "one", "two")
-	x := w.member(c)
+	w, _, x := reading(t)
 	expel := func() {
 		w.expel(true)
 		for x.kafka.CommittedOffsets() != nil {
 			_ = w.waits(x)
 		}
 	}
-	require.Equal(t, []string{"one", "two"}, w.receive(x, 2))
 	expel()
 	err := x.Commit(w.ctx)
 	require.ErrorIs(t, err, ErrRebalanced)

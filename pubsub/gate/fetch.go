@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/seal"
 )
@@ -109,7 +110,7 @@ func (s *session) fetched(h head, dst, frame []byte, want map[string]asked, hold
 		good = good || v.err == nil || len(v.leaves) > 0
 	}
 	if !good && len(all) > 0 { // clients try again at once
-		s.pause(ErrorPause)
+		pause.For(s.ctx, ErrorPause)
 	}
 	if cap(s.clear) > KeepBytes {
 		s.clear = nil
@@ -285,16 +286,6 @@ func (s *session) settle(v *served) bool {
 		v.p.ErrorCode = code.Code
 	}
 	return true
-}
-
-// pause waits.
-func (s *session) pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-s.ctx.Done():
-	}
 }
 
 // place is one partition.

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/internal/leaks"
+	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/pubsub/acl"
 	"github.com/bornode/bornode/pubsub/batch"
 )
@@ -142,7 +143,7 @@ func (c *consumer) run(ctx context.Context, g *rig) {
 		if joined.ErrorCode != 0 {
 			if id = joined.MemberID; joined.ErrorCode != kerr.MemberIDRequired.Code {
 				id = ""
-				pause(ctx, 200*time.Millisecond)
+				pause.For(ctx, 200*time.Millisecond)
 			}
 			continue
 		}
@@ -176,7 +177,7 @@ func (c *consumer) sync(ctx context.Context, g *rig, id string, joined *kmsg.Joi
 }
 
 func (c *consumer) work(ctx context.Context, g *rig, id string, gen int32, got []string) {
-	for i := int64(1); pause(ctx, time.Second); i++ {
+	for i := int64(1); pause.For(ctx, time.Second); i++ {
 		req := kmsg.NewPtrHeartbeatRequest()
 		req.Version, req.Group, req.MemberID, req.Generation = 4, testGroup, id, gen
 		if resp, _ := g.serve(ctx, c.name, req).(*kmsg.HeartbeatResponse); resp == nil || resp.ErrorCode != 0 {
@@ -197,17 +198,6 @@ func (c *consumer) work(ctx context.Context, g *rig, id string, gen int32, got [
 			g.done[p.Partition] = max(g.done[p.Partition], p.Offset)
 			g.mu.Unlock()
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -232,7 +222,7 @@ func agreed(t *testing.T, all []*consumer, n int) {
 		if members == n && len(gens) == 1 && once {
 			return
 		}
-		pause(context.Background(), 200*time.Millisecond)
+		pause.For(context.Background(), 200*time.Millisecond)
 	}
 	t.Fatal("the consumers do not agree")
 }
@@ -267,7 +257,7 @@ func TestTwentyComeAndGoOverTakeOvers(t *testing.T) {
 			ends[c]()
 			ended[c] = true
 			start(100 + i)
-			pause(context.Background(), time.Duration(r.IntN(3000))*time.Millisecond)
+			pause.For(context.Background(), time.Duration(r.IntN(3000))*time.Millisecond)
 			if i%4 == 3 { // another broker takes over
 				g.mu.Lock()
 				old := g.c
@@ -290,7 +280,7 @@ func TestTwentyComeAndGoOverTakeOvers(t *testing.T) {
 			g.c = lead(99)
 			g.mu.Unlock()
 			old.Close()
-			pause(context.Background(), time.Second)
+			pause.For(context.Background(), time.Second)
 		}
 		for _, end := range ends {
 			end()
@@ -336,7 +326,7 @@ func TestOffsetsOfTopicsThatWentMeanwhile(t *testing.T) {
 					require.Zero(t, g.serve(t.Context(), "x", req).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
 				}
 			}
-			pause(t.Context(), time.Second)
+			pause.For(t.Context(), time.Second)
 			req := kmsg.NewPtrOffsetFetchRequest()
 			req.Version, req.Group, req.Topics = 7, testGroup, nil
 			require.Len(t, g.serve(t.Context(), "x", req).(*kmsg.OffsetFetchResponse).Topics, want)
@@ -365,7 +355,7 @@ func TestOffsetsOfAnOlderTopicAreDropped(t *testing.T) {
 			c := New(DefaultConfig(), deps)
 			c.Lead(Partition(testGroup), int32(round)) //nolint:gosec // few
 			synctest.Wait()
-			pause(t.Context(), time.Second)
+			pause.For(t.Context(), time.Second)
 			g := &rig{c: c}
 			if round == 0 {
 				req := kmsg.NewPtrOffsetCommitRequest()
@@ -373,7 +363,7 @@ func TestOffsetsOfAnOlderTopicAreDropped(t *testing.T) {
 				req.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "acme.a", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: 5}}}}
 				require.Zero(t, g.serve(t.Context(), "x", req).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode)
 			}
-			pause(t.Context(), time.Second)
+			pause.For(t.Context(), time.Second)
 			require.Equal(t, want, fetchAll(t, g), "round %d", round)
 			c.Close()
 		}
@@ -405,7 +395,7 @@ func TestRefusals(t *testing.T) {
 		require.Equal(t, kerr.NotCoordinator.Code, code(commit("acme.g", "acme.a")))
 		c.Lead(Partition("acme.g"), 1)
 		require.Equal(t, kerr.CoordinatorLoadInProgress.Code, code(commit("acme.g", "acme.a")))
-		pause(context.Background(), 5*time.Second) // two failed reads
+		pause.For(context.Background(), 5*time.Second) // two failed reads
 		require.Zero(t, code(commit("acme.g", "acme.a")))
 		l := commit("acme.g", "acme.secret", "acme.b")
 		byName := map[string]int16{l[0].Topic: l[0].Partitions[0].ErrorCode, l[1].Topic: l[1].Partitions[0].ErrorCode}

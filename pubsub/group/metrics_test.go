@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/pause"
 )
 
 // gathered are the values of the registry's metrics; of histograms their counts.
@@ -68,7 +70,7 @@ func TestMetricsCountGroups(t *testing.T) {
 		has("committed_offsets_total", 2)
 		log.set(nil)
 
-		pause(t.Context(), time.Minute) // nothing is heard of the member
+		pause.For(t.Context(), time.Minute) // nothing is heard of the member
 		has("members_count", 0)
 		has("lapsed_members_total", 1)
 		c.Resign(Partition(testGroup))

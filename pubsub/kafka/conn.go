@@ -14,6 +14,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/pause"
 )
 
 // Conn is one connection of a client. Its methods may be called by any goroutine.
@@ -251,7 +253,7 @@ func (c *Conn) waitWhileMuted() error {
 		if d <= 0 {
 			return nil
 		}
-		if !pause(c.ctx, d) {
+		if !pause.For(c.ctx, d) {
 			return c.ctx.Err()
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/bornode/bornode/internal/pause"
 )
 
 // Server takes connections of Kafka clients.
@@ -131,7 +133,7 @@ func (s *Server) accept(ctx context.Context, l listener) error {
 			return fmt.Errorf("the address %v for Kafka clients was closed", l.Addr())
 		case err != nil: // too many open files, for instance: clients wait in the kernel's queue meanwhile
 			s.say("no connection of a Kafka client can be taken; raise the limit of open files if this goes on", zap.Error(err))
-			if !pause(ctx, acceptPause) {
+			if !pause.For(ctx, acceptPause) {
 				return nil
 			}
 			continue
@@ -290,16 +292,4 @@ func hostsOf(addr net.Addr) (host, quota string, local bool) {
 		}
 	}
 	return ip.String(), ip.String(), ip.IsLoopback()
-}
-
-// pause waits for d; false if ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

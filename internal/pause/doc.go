@@ -1,0 +1,2 @@
+// Package pause is the wait that a context ends.
+package pause
