@@ -7,8 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/ethereum/go-ethereum/version"
 
 	"github.com/bornode/bornode/bench/figures"
 	"github.com/bornode/bornode/bench/forge"
@@ -26,13 +29,14 @@ type history struct {
 	totals forge.Totals
 }
 
+// plans are the histories at a scale; at 1 each is long enough that the state is written to disk within the import.
 func plans(scale float64) []forge.Plan {
 	n := func(x int) int { return max(int(float64(x)*scale), 4) }
 	out := make([]forge.Plan, 0, 3)
 	for _, k := range []struct {
 		kind   string
 		blocks int
-	}{{forge.Transfers, 400}, {forge.Payloads, 200}, {forge.Empty, 5000}} {
+	}{{forge.Transfers, 1200}, {forge.Payloads, 480}, {forge.Empty, 5000}} {
 		p, _ := forge.PlanOf(k.kind) // its own kinds
 		p.Blocks = n(k.blocks)
 		out = append(out, p)
@@ -54,23 +58,33 @@ func makeHistory(ctx context.Context, p forge.Plan) (*history, error) {
 	return h, err
 }
 
-// ImportResult of one history in one mode.
+// ImportResult of one history in one mode, or of go-ethereum's import of the same transactions.
 type ImportResult struct {
 	History      string         `json:"history"`
-	Mode         string         `json:"mode"`
+	Mode         string         `json:"mode"` // full, certified, or go-ethereum and its version
 	Runs         int            `json:"runs"`
 	Blocks       int            `json:"blocks"`
 	Transactions int            `json:"transactions"`
-	Bytes        int64          `json:"bytes"`
+	Bytes        int64          `json:"bytes"` // of the encoded blocks in the importer's own form
 	TPS          figures.Spread `json:"tx_per_s"`
 	MBps         figures.Spread `json:"mb_per_s"`
 	BlocksPerSec figures.Spread `json:"blocks_per_s"`
 	CPUMicros    figures.Spread `json:"cpu_us_per_tx"`
-	Recovered    uint64         `json:"senders_recovered"` // in the last run
+	AgainstGeth  figures.Spread `json:"cpu_against_geth"`  // go-ethereum's CPU of the same round divided by this one's
+	Recovered    uint64         `json:"senders_recovered"` // in the last run; not counted for go-ethereum
+	Flushes      uint64         `json:"state_flushes"`     // times the state was written to disk in the last run
 }
 
-// Imports measures imports without a network: decode, check, execute, store. Runs of all modes and histories are
-// interleaved.
+// importer is one way to import a history.
+type importer struct {
+	mode  string
+	bytes int64
+	run   func(context.Context) (importRun, error)
+	runs  []importRun
+}
+
+// Imports measures imports without a network: decode, check, execute, store, write the state, index and close. Runs of
+// both modes and of go-ethereum take turns.
 func Imports(ctx context.Context, scale float64, runs int, progress func(string)) ([]ImportResult, error) {
 	var out []ImportResult
 	for _, p := range plans(scale) {
@@ -79,45 +93,72 @@ func Imports(ctx context.Context, scale float64, runs int, progress func(string)
 		if err != nil {
 			return nil, fmt.Errorf("bench: history of %s: %w", p.Kind, err)
 		}
-		modes := []consensus.Mode{consensus.Full, consensus.Certified}
-		results := make([]ImportResult, len(modes))
-		measured := make([]struct{ tps, mb, blocks, cpu []float64 }, len(modes))
+		importers, err := importersOf(h)
+		if err != nil {
+			return nil, fmt.Errorf("bench: history of %s for go-ethereum: %w", p.Kind, err)
+		}
 		for run := range runs {
-			for i, m := range modes {
-				progress(fmt.Sprintf("importing %s, %s, run %d of %d", p.Kind, m, run+1, runs))
-				r, err := importOnce(ctx, h, m)
+			for _, x := range importers {
+				progress(fmt.Sprintf("importing %s, %s, run %d of %d", p.Kind, x.mode, run+1, runs))
+				r, err := x.run(ctx)
 				if err != nil {
-					return nil, fmt.Errorf("bench: import of %s, %s: %w", p.Kind, m, err)
+					return nil, fmt.Errorf("bench: import of %s, %s: %w", p.Kind, x.mode, err)
 				}
-				s := r.wall.Seconds()
-				f := &measured[i]
-				f.tps = append(f.tps, float64(h.totals.Transactions)/s)
-				f.mb = append(f.mb, float64(h.totals.Bytes)/1e6/s)
-				f.blocks = append(f.blocks, float64(len(h.blocks))/s)
-				if h.totals.Transactions > 0 {
-					f.cpu = append(f.cpu, float64(r.cpu.Microseconds())/float64(h.totals.Transactions))
-				}
-				results[i].Recovered = r.recovered
+				x.runs = append(x.runs, r)
 			}
 		}
-		for i, m := range modes {
-			f := measured[i]
-			results[i].History, results[i].Mode, results[i].Runs = h.kind, m.String(), runs
-			results[i].Blocks, results[i].Transactions, results[i].Bytes = len(h.blocks), h.totals.Transactions, h.totals.Bytes
-			results[i].TPS, results[i].MBps, results[i].BlocksPerSec, results[i].CPUMicros = figures.Of(f.tps), figures.Of(f.mb), figures.Of(f.blocks), figures.Of(f.cpu)
+		geth := importers[len(importers)-1]
+		for _, x := range importers {
+			out = append(out, x.summarize(h, geth))
 		}
-		out = append(out, results...)
 	}
 	return out, nil
 }
 
-type importRun struct {
-	wall, cpu time.Duration
-	recovered uint64
+// importersOf gives the ways to import h; go-ethereum's is the last.
+func importersOf(h *history) ([]*importer, error) {
+	var out []*importer
+	for _, m := range []consensus.Mode{consensus.Full, consensus.Certified} {
+		out = append(out, &importer{mode: m.String(), bytes: h.totals.Bytes, run: func(ctx context.Context) (importRun, error) {
+			return importOnce(ctx, h, m)
+		}})
+	}
+	g, err := makeGethHistory(h)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, &importer{mode: fmt.Sprintf("go-ethereum %d.%d.%d", version.Major, version.Minor, version.Patch), bytes: g.encodedBytes(), run: func(ctx context.Context) (importRun, error) {
+		return importIntoGeth(ctx, g)
+	}}), nil
 }
 
-// importOnce imports a history into an empty node and stops the clock when the last block that its records prove
-// final is durable.
+func (x *importer) summarize(h *history, geth *importer) ImportResult {
+	var tps, mb, blocks, cpu, against []float64
+	for i, r := range x.runs {
+		s := r.wall.Seconds()
+		tps = append(tps, float64(h.totals.Transactions)/s)
+		mb = append(mb, float64(x.bytes)/1e6/s)
+		blocks = append(blocks, float64(len(h.blocks))/s)
+		against = append(against, float64(geth.runs[i].cpu)/float64(r.cpu))
+		if h.totals.Transactions > 0 {
+			cpu = append(cpu, float64(r.cpu.Microseconds())/float64(h.totals.Transactions))
+		}
+	}
+	last := x.runs[len(x.runs)-1]
+	return ImportResult{
+		History: h.kind, Mode: x.mode, Runs: len(x.runs), Blocks: len(h.blocks), Transactions: h.totals.Transactions, Bytes: x.bytes,
+		TPS: figures.Of(tps), MBps: figures.Of(mb), BlocksPerSec: figures.Of(blocks), CPUMicros: figures.Of(cpu), AgainstGeth: figures.Of(against),
+		Recovered: last.recovered, Flushes: last.flushes,
+	}
+}
+
+type importRun struct {
+	wall, cpu          time.Duration
+	recovered, flushes uint64
+}
+
+// importOnce imports a history into an empty node. The clock stops when the last block that its records prove final is
+// durable and everything is closed, so that indexes and the state's journal are written.
 func importOnce(ctx context.Context, h *history, mode consensus.Mode) (r importRun, err error) {
 	dir, err := os.MkdirTemp("", "bornode-bench")
 	if err != nil {
@@ -128,7 +169,8 @@ func importOnce(ctx context.Context, h *history, mode consensus.Mode) (r importR
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, chain.Close(), store.Close()) }()
+	closeStorage := sync.OnceValue(func() error { return errors.Join(chain.Close(), store.Close()) })
+	defer func() { err = errors.Join(err, closeStorage()) }()
 	cfg := consensus.DefaultConfig()
 	cfg.Dir = filepath.Join(dir, "consensus")
 	driver, err := consensus.Open(cfg, consensus.Deps{Params: h.gen.Parameters(), Genesis: chain.Genesis().Hash(),
@@ -139,17 +181,19 @@ func importOnce(ctx context.Context, h *history, mode consensus.Mode) (r importR
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- driver.Run(running) }()
+	stopDriver := sync.OnceFunc(func() { stop(); <-ended })
 	defer func() {
-		stop()
-		<-ended
+		stopDriver()
 		err = errors.Join(err, driver.Close())
 	}()
 	begun, cpu := time.Now(), cpuTime()
 	if err := feed(ctx, driver, h, mode); err != nil {
 		return r, err
 	}
-	r.wall, r.cpu, r.recovered = time.Since(begun), cpuTime()-cpu, chain.SenderRecoveries()
-	return r, nil
+	stopDriver()
+	err = closeStorage()
+	r.wall, r.cpu, r.recovered, r.flushes = time.Since(begun), cpuTime()-cpu, chain.SenderRecoveries(), chain.StateFlushes()
+	return r, err
 }
 
 func feed(ctx context.Context, driver *consensus.Driver, h *history, mode consensus.Mode) error {

@@ -154,4 +154,7 @@ func (c *Chain) recoverSenders(b *block.Block) error {
 // SenderRecoveries is how many senders CheckBody recovered from signatures since Open.
 func (c *Chain) SenderRecoveries() uint64 { return c.recoveries.Load() }
 
+// StateFlushes is how often the state was written to disk since Open, as far as the flush settings asked for it.
+func (c *Chain) StateFlushes() uint64 { return c.flushes.Load() }
+
 var errBlobTx = errors.New("blob transactions are refused")

@@ -59,6 +59,7 @@ type Chain struct {
 	receiptCache *lru.Cache[common.Hash, types.Receipts]
 	receipts     *receiptWriter
 	recoveries   atomic.Uint64
+	flushes      atomic.Uint64
 	members      atomic.Pointer[memberList]
 
 	events    chan any

@@ -287,6 +287,8 @@ func (c *Chain) flushIfDue(root common.Hash) error {
 	id := c.states.persistentID()
 	due := id == s.id
 	s.id, s.blocks, s.gas = id, 0, 0
+	c.flushes.Add(1)
+	c.m.flushes.Inc()
 	if !due { // pathdb's buffer was full meanwhile
 		return nil
 	}

@@ -3,9 +3,9 @@ package chain
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	recoveries, blocks, txs, gas, reorgs, failedBlocks, recovers, receiptErrors prometheus.Counter
-	head, final                                                                 prometheus.Gauge
-	execSeconds, rootSeconds                                                    prometheus.Counter
+	recoveries, blocks, txs, gas, reorgs, failedBlocks, recovers, flushes, receiptErrors prometheus.Counter
+	head, final                                                                          prometheus.Gauge
+	execSeconds, rootSeconds                                                             prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -23,6 +23,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		reorgs:        c("reorgs_total", "switches to another branch"),
 		failedBlocks:  c("failed_blocks_total", "blocks found invalid by execution"),
 		recovers:      c("state_rollbacks_total", "rollbacks of the state on disk"),
+		flushes:       c("state_flushes_total", "times the state was found or brought on disk as the flush settings ask"),
 		receiptErrors: c("receipt_write_errors_total", "receipts that could not be stored"),
 		head:          g("head_height_blocks", "height of the executed head"),
 		final:         g("final_height_blocks", "height of the last irreversible block"),
@@ -32,7 +33,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, x := range []prometheus.Collector{m.recoveries, m.blocks, m.txs, m.gas, m.reorgs, m.failedBlocks, m.recovers, m.receiptErrors, m.head, m.final, m.execSeconds, m.rootSeconds} {
+	for _, x := range []prometheus.Collector{m.recoveries, m.blocks, m.txs, m.gas, m.reorgs, m.failedBlocks, m.recovers, m.flushes, m.receiptErrors, m.head, m.final, m.execSeconds, m.rootSeconds} {
 		if err := reg.Register(x); err != nil {
 			return nil, err
 		}

@@ -39,11 +39,11 @@ func benchCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r.Network, err = bench.Network(c.Context(), exe, seconds, progressTo(c))
+		r.Network, err = bench.Network(c.Context(), exe, seconds, runs, progressTo(c))
 		return err
 	}
-	add("import", "Import prepared histories, full and certified", imports)
-	add("network", "Load a network of four producers; rates and latencies", network)
+	add("import", "Import prepared histories, full and certified, and with go-ethereum", imports)
+	add("network", "Load networks of four producers; rates, latencies, processor time", network)
 	add("all", "Both", func(c *cobra.Command, r *bench.Report) error {
 		if err := imports(c, r); err != nil {
 			return err
@@ -54,7 +54,7 @@ func benchCommand() *cobra.Command {
 	f := cmd.PersistentFlags()
 	f.StringVar(&jsonPath, "json", "", "also write the figures to this file")
 	f.Float64Var(&scale, "scale", 1, "size of the histories")
-	f.IntVar(&runs, "runs", 3, "interleaved runs of every import")
+	f.IntVar(&runs, "runs", 3, "interleaved runs of every import and every load on a network")
 	f.IntVar(&seconds, "seconds", 10, "length of every load on a network")
 	return cmd
 }

@@ -155,9 +155,10 @@ func testnetLoad() *cobra.Command {
 
 func printLoad(w io.Writer, r *load.Result) error {
 	_, err := fmt.Fprintf(w, "%s: offered %d (%.0f/s), refused %d, final %d (%.0f/s), missing %d\n"+
-		"included: p50 %.0f ms, p99 %.0f ms, max %.0f ms\nfinal:    p50 %.0f ms, p99 %.0f ms, max %.0f ms\n",
+		"included: p50 %.0f ms, p99 %.0f ms, max %.0f ms after it was due\nfinal:    p50 %.0f ms, p99 %.0f ms, max %.0f ms after it was due\n"+
+		"this command used %.0f us of processor time per transaction (they were signed before)\n",
 		r.Kind, r.Offered, r.OfferedTPS, r.Refused, r.Final, r.FinalTPS, r.Missing,
-		r.Inclusion.P50, r.Inclusion.P99, r.Inclusion.Max, r.Finality.P50, r.Finality.P99, r.Finality.Max)
+		r.Inclusion.P50, r.Inclusion.P99, r.Inclusion.Max, r.Finality.P50, r.Finality.P99, r.Finality.Max, r.LoaderCPU)
 	if err == nil && r.FirstError != "" {
 		_, err = fmt.Fprintf(w, "first refusal: %s\n", r.FirstError)
 	}

@@ -15,10 +15,11 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
+// seen is what is known of one transaction.
 type seen struct {
-	sent, included, final time.Time
-	accepted              bool
-	head                  uint64 // of the node that accepted it, right after
+	due, included, final time.Time // due: when the rate asked for it, however late it was handed over
+	accepted             bool
+	head                 uint64 // of the node that accepted it, right after
 }
 
 // follower watches the chain and owns what is known of each transaction.
@@ -192,7 +193,9 @@ func (f *follower) sendAll(ctx context.Context, url string, txs []*types.Transac
 		due := min(int(time.Since(begun).Seconds()*rate)+1, len(txs))
 		for next < due {
 			n := min(due-next, maxPerBatch)
-			f.send(ctx, client, txs[next:next+n], raw[next:next+n])
+			f.send(ctx, client, txs[next:next+n], raw[next:next+n], func(i int) time.Time {
+				return begun.Add(time.Duration(float64(next+i) / rate * float64(time.Second)))
+			})
 			next += n
 		}
 		select {
@@ -203,13 +206,13 @@ func (f *follower) sendAll(ctx context.Context, url string, txs []*types.Transac
 	}
 }
 
-func (f *follower) send(ctx context.Context, client *rpc.Client, txs []*types.Transaction, raw []hexutil.Bytes) {
+// send offers one batch; dueAt says when each of its transactions was due.
+func (f *follower) send(ctx context.Context, client *rpc.Client, txs []*types.Transaction, raw []hexutil.Bytes, dueAt func(i int) time.Time) {
 	var head hexutil.Uint64
 	batch := make([]rpc.BatchElem, len(txs), len(txs)+1)
-	now := time.Now()
 	f.mu.Lock()
 	for i, tx := range txs {
-		f.txs[tx.Hash()] = &seen{sent: now}
+		f.txs[tx.Hash()] = &seen{due: dueAt(i)}
 		batch[i] = rpc.BatchElem{Method: "eth_sendRawTransaction", Args: []any{raw[i]}, Result: new(common.Hash)}
 	}
 	f.offered += len(txs)
@@ -257,11 +260,11 @@ func (f *follower) result(o Options, begun time.Time, offered time.Duration) *Re
 		}
 		if !s.included.IsZero() {
 			r.Included++
-			inclusion = append(inclusion, s.included.Sub(s.sent))
+			inclusion = append(inclusion, s.included.Sub(s.due))
 		}
 		if !s.final.IsZero() {
 			r.Final++
-			finality = append(finality, s.final.Sub(s.sent))
+			finality = append(finality, s.final.Sub(s.due))
 		} else if s.accepted {
 			r.Missing++
 		}

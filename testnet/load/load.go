@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -56,7 +57,8 @@ type Percentiles struct {
 	Max float64 `json:"max_ms"`
 }
 
-// Result of a run. Latencies run from the moment before the transaction was handed to the endpoint.
+// Result of a run. Latencies run from the moment when a transaction was due by the rate: one that waits for the answer
+// to those before it has begun to wait then.
 type Result struct {
 	Kind       Kind        `json:"kind"`
 	Offered    int         `json:"offered"`
@@ -72,6 +74,7 @@ type Result struct {
 	FinalTPS   float64     `json:"final_tps"`
 	Inclusion  Percentiles `json:"inclusion"`
 	Finality   Percentiles `json:"finality"`
+	LoaderCPU  float64     `json:"loader_cpu_us_per_tx"` // processor time of this process, signing not counted, per offered one
 
 	Hashes []common.Hash `json:"-"` // of the accepted transactions
 	Heads  []uint64      `json:"-"` // for each, the height of the accepting node's head at that moment
@@ -126,7 +129,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	var watch sync.WaitGroup
 	watch.Go(func() { followErr = f.run(following) })
 
-	begun := time.Now()
+	begun, cpu := time.Now(), processorTime()
 	var senders sync.WaitGroup
 	for i, url := range o.Endpoints {
 		senders.Go(func() { f.sendAll(ctx, url, batches[i], o) })
@@ -141,7 +144,20 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if followErr != nil && ctx.Err() == nil && !errors.Is(followErr, context.Canceled) {
 		return nil, fmt.Errorf("load: following %s: %w", o.Follow, followErr)
 	}
-	return f.result(o, begun, offered), ctx.Err()
+	r := f.result(o, begun, offered)
+	if r.Offered > 0 {
+		r.LoaderCPU = round(float64((processorTime() - cpu).Microseconds()) / float64(r.Offered))
+	}
+	return r, ctx.Err()
+}
+
+// processorTime is what this process has used, user and system.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // maker prepares signed transactions before the clock starts, so that signing costs the network nothing.
