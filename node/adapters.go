@@ -95,25 +95,38 @@ func corrupt(err error) (uint64, bool) {
 // dutyExecutor is the chain as duties see it.
 type dutyExecutor struct{ *chain.Chain }
 
-// Try implements dutyChain.
+// Try implements dutyChain: the gas suffices in whichever second the block after h bears.
 func (l dutyExecutor) Try(ctx context.Context, h *types.Header, from, to common.Address, data []byte) (gas uint64, refusal string, err error) {
 	s, err := l.StateAt(h)
 	if err != nil {
 		return 0, "", err
 	}
+	headers, err := l.NextHeaders(h)
+	if err != nil {
+		return 0, "", err
+	}
+	if err := l.NextBlock(s, h, headers[0]); err != nil {
+		return 0, "", err
+	}
 	m := &core.Message{From: from, To: &to, Nonce: s.GetNonce(from), Data: data,
 		Value: new(uint256.Int), GasPrice: new(uint256.Int), GasFeeCap: new(uint256.Int), GasTipCap: new(uint256.Int)}
-	gas, ret, err := gasestimator.Estimate(ctx, m, &gasestimator.Options{
-		Config: l.Config(), Chain: l.Context(), Header: h, State: s, ErrorRatio: 0.05,
-	}, l.Params().GasLimit)
-	if errors.Is(err, vm.ErrExecutionReverted) {
-		reason, e := abi.UnpackRevert(ret)
-		if e != nil {
-			reason = err.Error()
+	for _, next := range headers {
+		g, ret, err := gasestimator.Estimate(ctx, m, &gasestimator.Options{
+			Config: l.Config(), Chain: l.Context(), Header: next, State: s, ErrorRatio: 0.05,
+		}, l.Params().GasLimit)
+		if errors.Is(err, vm.ErrExecutionReverted) {
+			reason, e := abi.UnpackRevert(ret)
+			if e != nil {
+				reason = err.Error()
+			}
+			return 0, reason, nil
 		}
-		return 0, reason, nil
+		if err != nil {
+			return 0, "", err
+		}
+		gas = max(gas, g)
 	}
-	return gas, "", err
+	return gas, "", nil
 }
 
 // Outcome implements dutyChain.

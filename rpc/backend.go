@@ -43,6 +43,10 @@ type (
 		Config() *params.ChainConfig
 		Params() block.Parameters // of the executed head's child
 		Rules
+		// NextHeaders are what a child of parent may have as header, the earlier second first.
+		NextHeaders(parent *types.Header) ([]*types.Header, error)
+		// NextBlock makes db, the state after parent, what the first transaction of that child finds.
+		NextBlock(db *state.StateDB, parent, h *types.Header) error
 		Context() core.ChainContext
 	}
 	// Rules are what producers vote for.
@@ -179,7 +183,8 @@ func (b *Backend) header(ref gethrpc.BlockNumberOrHash) (*types.Header, error) {
 	return h, nil
 }
 
-// headerByNumber knows the tags: pending is the executed head, since there is no block between it and the pool.
+// headerByNumber knows the tags: pending is the executed head, since there is no block between it and the pool. What
+// executes at pending runs in the block after it: callState.
 func (b *Backend) headerByNumber(n gethrpc.BlockNumber) (*types.Header, error) {
 	switch n {
 	case gethrpc.LatestBlockNumber, gethrpc.PendingBlockNumber:
@@ -236,6 +241,29 @@ func (b *Backend) state(ref *gethrpc.BlockNumberOrHash) (*state.StateDB, *types.
 		return nil, nil, fmt.Errorf("state of block %d is not available: %w", h.Number, err)
 	}
 	return s, h, nil
+}
+
+// next makes the state after parent that of the block after it, and returns the headers which that may have.
+func (b *Backend) next(db *state.StateDB, parent *types.Header) ([]*types.Header, error) {
+	headers, err := b.Chain.NextHeaders(parent)
+	if err != nil {
+		return nil, err
+	}
+	return headers, b.Chain.NextBlock(db, parent, headers[len(headers)-1])
+}
+
+// callState is the state that a call runs on and the header that it sees: at pending those of the block after the head,
+// in the later of the seconds that it may have, else those of the block that ref names.
+func (b *Backend) callState(ref *gethrpc.BlockNumberOrHash) (*state.StateDB, *types.Header, error) {
+	db, h, err := b.state(ref)
+	if n, ok := refNumber(ref); err != nil || !ok || n != gethrpc.PendingBlockNumber {
+		return db, h, err
+	}
+	headers, err := b.next(db, h)
+	if err != nil {
+		return nil, nil, err
+	}
+	return db, headers[len(headers)-1], nil
 }
 
 func orLatest(ref *gethrpc.BlockNumberOrHash) gethrpc.BlockNumberOrHash {

@@ -53,7 +53,7 @@ func (s *service) prepare(args *callArgs, ref *gethrpc.BlockNumberOrHash, blocks
 	if err := blocks.check(); err != nil {
 		return nil, nil, err
 	}
-	return s.back.state(ref)
+	return s.back.callState(ref)
 }
 
 // setUp makes the message of a call on a state, with at most the gas that one may have, the block that it sees and the
@@ -105,52 +105,133 @@ func (s *service) execute(ctx context.Context, args *callArgs, db *state.StateDB
 	return res, nil
 }
 
-// EstimateGas is the least gas with which the message succeeds, within 1.5 %.
+// EstimateGas is the least gas, within 1.5 %, with which the message succeeds as a transaction of the block after the
+// one that is named: a contract that looks at the number or the time does other work there than in the named block.
+// Where that block may bear two seconds the estimate suffices in both.
 func (a *ethAPI) EstimateGas(ctx context.Context, args callArgs, ref *gethrpc.BlockNumberOrHash, accounts *stateOverride, blocks *blockOverride) (hexutil.Uint64, error) {
 	release, err := a.enterCall(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
-	db, h, err := a.prepare(&args, ref, blocks)
+	if err := args.check(a.back.Chain.Config().ChainID); err != nil {
+		return 0, err
+	}
+	if err := blocks.check(); err != nil {
+		return 0, err
+	}
+	db, parent, err := a.back.state(ref)
 	if err != nil {
 		return 0, err
 	}
-	if accounts != nil {
-		for addr, acc := range *accounts {
-			if acc.MovePrecompileTo != nil {
-				return 0, invalidParams("override of %s: eth_estimateGas cannot move precompiles; eth_call can", addr)
-			}
-		}
-		if err := accounts.apply(db, nil); err != nil {
-			return 0, err
-		}
+	headers, err := a.back.next(db, parent)
+	if err != nil {
+		return 0, err
+	}
+	if err := accounts.applyForEstimate(db); err != nil {
+		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
-	h = blocks.header(h)
-	var limit uint64
-	if args.Gas != nil {
-		limit = uint64(*args.Gas)
-	}
 	if args.Nonce == nil {
 		n := hexutil.Uint64(db.GetNonce(args.from()))
 		args.Nonce = &n
 	}
-	opts := &gasestimator.Options{
-		Config: a.back.Chain.Config(), Chain: evmContext{a.back.Chain.Context()}, Header: h, State: db, ErrorRatio: estimateErrorRatio,
+	if blocks != nil && blocks.Time != nil {
+		headers = headers[:1]
 	}
-	if blocks != nil {
-		opts.BlobBaseFee = (*big.Int)(blocks.BlobBaseFee)
+	est := &estimate{service: a.service, args: &args, db: db, blocks: blocks}
+	return est.inAll(ctx, headers)
+}
+
+// applyForEstimate writes the overrides to db.
+func (o *stateOverride) applyForEstimate(db *state.StateDB) error {
+	if o == nil {
+		return nil
 	}
-	gas, revert, err := gasestimator.Estimate(ctx, args.message(h.BaseFee, limit), opts, a.cfg.GasCap)
-	if err != nil {
-		if errors.Is(err, vm.ErrExecutionReverted) {
-			return 0, reverted(revert)
+	for addr, acc := range *o {
+		if acc.MovePrecompileTo != nil {
+			return invalidParams("override of %s: eth_estimateGas cannot move precompiles; eth_call can", addr)
 		}
-		return 0, err
+	}
+	return o.apply(db, nil)
+}
+
+// estimate is one eth_estimateGas: the message and the state that it runs on, which is not changed.
+type estimate struct {
+	*service
+	args   *callArgs
+	db     *state.StateDB
+	blocks *blockOverride
+}
+
+// inAll is gas that suffices under each of the headers, those left out under which the message reverts whatever gas it
+// has; the later second's error if it reverts under all. After the first estimate one execution tells whether that
+// suffices under another header too.
+func (e *estimate) inAll(ctx context.Context, headers []*types.Header) (hexutil.Uint64, error) {
+	var gas uint64
+	var failure error
+	for i := len(headers) - 1; i >= 0; i-- {
+		if gas > 0 {
+			if ok, err := e.suffices(ctx, headers[i], gas); err != nil || ok {
+				if err != nil {
+					return 0, err
+				}
+				continue
+			}
+		}
+		g, err := e.in(ctx, headers[i])
+		switch {
+		case ctx.Err() != nil:
+			return 0, abortedCall(e.cfg.CallTimeout)
+		case err == nil:
+			gas = max(gas, g)
+		case !isRevert(err):
+			return 0, err
+		case failure == nil:
+			failure = err
+		}
+	}
+	if gas == 0 {
+		return 0, failure
 	}
 	return hexutil.Uint64(gas), nil
+}
+
+// suffices reports whether the message succeeds with this gas under a header.
+func (e *estimate) suffices(ctx context.Context, h *types.Header, gas uint64) (bool, error) {
+	args := *e.args
+	args.Gas = (*hexutil.Uint64)(&gas)
+	res, err := e.execute(ctx, &args, e.db.Copy(), h, nil, e.blocks, nil)
+	if ctx.Err() != nil {
+		return false, abortedCall(e.cfg.CallTimeout)
+	}
+	return err == nil && !res.Failed(), nil // why it fails is the estimator's to say
+}
+
+func isRevert(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == codeReverted
+}
+
+// in is the least gas with which the message succeeds under a header.
+func (e *estimate) in(ctx context.Context, h *types.Header) (uint64, error) {
+	h = e.blocks.header(h)
+	var limit uint64
+	if e.args.Gas != nil {
+		limit = uint64(*e.args.Gas)
+	}
+	opts := &gasestimator.Options{
+		Config: e.back.Chain.Config(), Chain: evmContext{e.back.Chain.Context()}, Header: h, State: e.db, ErrorRatio: estimateErrorRatio,
+	}
+	if e.blocks != nil {
+		opts.BlobBaseFee = (*big.Int)(e.blocks.BlobBaseFee)
+	}
+	gas, revert, err := gasestimator.Estimate(ctx, e.args.message(h.BaseFee, limit), opts, e.cfg.GasCap)
+	if errors.Is(err, vm.ErrExecutionReverted) {
+		return 0, reverted(revert)
+	}
+	return gas, err
 }
 
 type accessListJSON struct {

@@ -103,6 +103,9 @@ func (a *ethAPI) NewFilter(ctx context.Context, c filters.FilterCriteria) (gethr
 	if err != nil {
 		return "", err
 	}
+	if err := q.checkStream(); err != nil {
+		return "", err
+	}
 	w := want{host: a.host(ctx), kind: kindLogs, logs: q, limit: maxFilterItems}
 	if err := a.hub.reserve(&w); err != nil {
 		return "", err

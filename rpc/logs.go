@@ -108,8 +108,11 @@ func newLogQuery(c filters.FilterCriteria) (*logQuery, error) {
 		n := gethrpc.BlockNumber(c.ToBlock.Int64())
 		q.to = &n
 	}
+	if q.from != nil && *q.from == gethrpc.PendingBlockNumber || q.to != nil && *q.to == gethrpc.PendingBlockNumber {
+		return nil, invalidParams("pending logs are not supported: logs exist once their block is executed; use latest")
+	}
 	if q.from != nil && q.to != nil && *q.from >= 0 && *q.to >= 0 && *q.from > *q.to {
-		return nil, invalidParams("fromBlock %d lies above toBlock %d", *q.from, *q.to)
+		return nil, invalidRange(uint64(*q.from), uint64(*q.to))
 	}
 	q.addressSet = setOf(q.addresses)
 	for _, a := range q.addresses {
@@ -124,6 +127,33 @@ func newLogQuery(c filters.FilterCriteria) (*logQuery, error) {
 		q.positions = append(q.positions, p)
 	}
 	return q, nil
+}
+
+// invalidRange and beyondHead begin with go-ethereum's words, which clients look for.
+func invalidRange(from, to uint64) *Error {
+	return invalidParams("invalid block range params: fromBlock %d lies above toBlock %d", from, to)
+}
+
+func beyondHead(to, head uint64) *Error {
+	return invalidParams("block range extends beyond current head block: toBlock is %d, the head is %d", to, head)
+}
+
+// checkStream refuses ranges that a stream of new logs cannot follow, as go-ethereum does for filters and
+// subscriptions: from and to are both numbers, both latest (or left out), or a number and latest. A range may end
+// above the head: its logs come with their blocks.
+func (q *logQuery) checkStream() error {
+	isLatest := func(n *gethrpc.BlockNumber) bool { return n == nil || *n == gethrpc.LatestBlockNumber }
+	isNumber := func(n *gethrpc.BlockNumber) bool {
+		return n != nil && (*n >= 0 || *n == gethrpc.EarliestBlockNumber)
+	}
+	switch {
+	case q.block != nil: // it matches nothing that is still to come; eth_getFilterLogs answers it
+	case isLatest(q.to) && (isLatest(q.from) || isNumber(q.from)):
+	case isNumber(q.from) && isNumber(q.to):
+	default:
+		return invalidParams("invalid block range params: a filter or subscription goes from a number or latest to a number or latest; use eth_getLogs for other tags")
+	}
+	return nil
 }
 
 // covers reports whether a subscriber with this query wants logs of a block of this height.
@@ -178,25 +208,22 @@ func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error
 	if q.block != nil {
 		return s.logsOfBlock(q)
 	}
-	from, to, err := s.logRange(q)
-	if err != nil || from > to {
-		return []*types.Log{}, err
-	}
 	for {
+		from, to, err := s.logRange(q)
+		if err != nil {
+			return nil, err
+		}
 		top := s.back.Chain.CanonicalHash(to)
 		logs, err := s.index.search(ctx, q, from, to, s.cfg.LogCount, s.cfg.LogWorkers)
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil, limitExceeded("log query took longer than %s (rpc.log_timeout); ask for fewer blocks", s.cfg.LogTimeout)
 		}
-		if err != nil {
-			return nil, err
-		}
 		// If the last block is still the same, so are all below it: what was read is of one branch.
 		if s.back.Chain.CanonicalHash(to) == top {
-			return logs, nil
+			return logs, err
 		}
-		if h := s.back.Chain.CurrentHeader().Number.Uint64(); to > h {
-			to = max(h, from)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -230,7 +257,8 @@ func (b *logBudget) take(l *types.Log) error {
 	return nil
 }
 
-// logRange resolves the tags of a query; a range that ends above the head ends at the head.
+// logRange resolves the tags of a query. A range that ends above the head is an error, never a shorter list: a caller
+// that asks for blocks to come would take the answer for complete.
 func (s *service) logRange(q *logQuery) (from, to uint64, err error) {
 	head := s.back.Chain.CurrentHeader().Number.Uint64()
 	resolve := func(n *gethrpc.BlockNumber) (uint64, error) {
@@ -252,10 +280,12 @@ func (s *service) logRange(q *logQuery) (from, to uint64, err error) {
 	if to, err = resolve(q.to); err != nil {
 		return 0, 0, err
 	}
-	if from > to && q.to != nil && q.from != nil {
-		return 0, 0, invalidParams("fromBlock %d lies above toBlock %d", from, to)
-	}
-	if to = min(to, head); from <= to && to-from >= s.cfg.LogRange {
+	switch {
+	case from > to:
+		return 0, 0, invalidRange(from, to)
+	case to > head:
+		return 0, 0, beyondHead(to, head)
+	case to-from >= s.cfg.LogRange:
 		return 0, 0, limitExceeded("query covers %d blocks, %d are allowed; ask for %d to %d first", to-from+1, s.cfg.LogRange, from, from+s.cfg.LogRange-1)
 	}
 	return from, to, nil

@@ -101,7 +101,7 @@ func stateGroups() []Group {
 		}},
 		{"Execution", "The last parameters replace parts of accounts (`balance`, `nonce`, `code`, `state`, `stateDiff`, `movePrecompileToAddress`) and of the block.", []Method{
 			{"eth_call", "call, block?, accounts?, block values?", "bytes", "executes a call and throws its changes away", ""},
-			{"eth_estimateGas", "call, block?, accounts?, block values?", "number", "the least gas with which it succeeds, within 1.5 %", "no moved precompiles: go-ethereum's estimator knows none"},
+			{"eth_estimateGas", "call, block?, accounts?, block values?", "number", "the least gas with which it succeeds in the block after the named one, within 1.5 %", "in the next block, see above; no moved precompiles: go-ethereum's estimator knows none"},
 			{"eth_createAccessList", "call, block?, accounts?", "accessList, gasUsed", "what the call touches, as an access list", ""},
 			{"eth_simulateV1", "blocks of calls, block?", "list of blocks", "calls in a series of blocks: at most 256 blocks, 10,000 calls, `gas_cap` of gas and 32 MiB of returned bytes and logs together", "the newest blocks only, as eth_getProof; the call at an epoch's end is left out; no withdrawals"},
 		}},
@@ -113,7 +113,7 @@ func stateGroups() []Group {
 			{"eth_feeHistory", "count, newest, percentiles?", "object", "base fees, fullness and tips of up to 1,024 blocks", ""},
 		}},
 		{"Logs and filters", "", []Method{
-			{"eth_getLogs", "filter", "list", "logs of a block or of a range of blocks", ""},
+			{"eth_getLogs", "filter", "list", "logs of a block or of a range of blocks, none of them above the head", ""},
 			{"eth_newFilter", "filter", "id", "a filter of logs, to be polled", ""},
 			{"eth_newBlockFilter", "", "id", "a filter of new blocks' hashes", ""},
 			{"eth_newPendingTransactionFilter", "whole?", "id", "a filter of the pool's new transactions", ""},

@@ -22,6 +22,9 @@ func (a *ethAPI) Logs(ctx context.Context, c filters.FilterCriteria) (*gethrpc.S
 	if err != nil {
 		return nil, err
 	}
+	if err := q.checkStream(); err != nil {
+		return nil, err
+	}
 	return a.stream(ctx, want{kind: kindLogs, logs: q}, func(x any) (any, error) { return x, nil })
 }
 

@@ -162,14 +162,12 @@ func (t *trace) transaction(b *types.Block, index int, db *state.StateDB, bc vm.
 
 // call traces a call.
 func (t *trace) call(args *callArgs, ref gethrpc.BlockNumberOrHash, cfg *traceCallConfig) (json.RawMessage, error) {
-	h, err := t.back.mustHeader(ref)
-	if err != nil {
-		return nil, err
-	}
 	var db *state.StateDB
+	var h *types.Header
+	var err error
 	if cfg.TxIndex == nil {
-		db, err = t.back.Chain.StateAt(h)
-	} else {
+		db, h, err = t.back.callState(&ref)
+	} else if h, err = t.back.mustHeader(ref); err == nil {
 		x := t.back.Chain.BlockByHash(h.Hash())
 		if x == nil || uint64(*cfg.TxIndex) >= uint64(len(x.Transactions)) {
 			return nil, invalidParams("block %s has no transaction %d", h.Number, *cfg.TxIndex)
