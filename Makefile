@@ -18,12 +18,13 @@ build: ## build the programs into build/bin
 deps: ## install what the tests need (Node.js clients; says what it does)
 	scripts/deps.sh
 
-lint: ## format, vet, staticcheck
+lint: ## format, tidy modules, vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not gofmt'ed: $$out"; exit 1; fi
+	@$(GO) mod tidy -diff || { echo "go.mod or go.sum is not tidy: run go mod tidy, and commit what it changes"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-check: lint ## format, vet, staticcheck, short unit tests (under 3 min warm)
+check: lint ## format, tidy modules, vet, staticcheck, short unit tests (under 3 min warm)
 	$(GO) test -short ./...
 
 test: lint deps build ## unit and conformance tests, race on the pure cores, first networks and clients (under 15 min warm)

@@ -11,7 +11,6 @@ import (
 	"github.com/btcsuite/btcd/btcutil/hdkeychain"
 	"github.com/ethereum/go-ethereum/accounts"
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/tyler-smith/go-bip39"
 )
 
 // DefaultPath is where Ethereum wallets keep their accounts: i counts from 0.
@@ -25,12 +24,11 @@ var privateVersion = []byte{0x04, 0x88, 0xad, 0xe4}
 
 // NewMnemonic draws 24 words (BIP-39, English). Nothing remembers them.
 func NewMnemonic() (string, error) {
-	entropy, err := bip39.NewEntropy(mnemonicBits)
+	words, err := drawMnemonic(mnemonicBits)
 	if err != nil {
 		return "", internal("draw a mnemonic: %v", err)
 	}
-	defer clear(entropy)
-	return bip39.NewMnemonic(entropy)
+	return words, nil
 }
 
 // ImportMnemonic derives count accounts from the words (BIP-39, BIP-32). In the path i stands for 0 to count-1; without
@@ -44,14 +42,16 @@ func (s *Service) ImportMnemonic(ctx context.Context, name, password, words, pas
 	if len(words) > MaxPassword {
 		return nil, invalid("the mnemonic is too long: it has 12 to 24 words")
 	}
-	// What the library says may repeat a word.
-	if _, err := bip39.EntropyFromMnemonic(words); err != nil {
+	if err := checkMnemonic(words); err != nil {
 		return nil, invalid("the mnemonic is not valid: it needs 12, 15, 18, 21 or 24 words of the English BIP-39 list with a right checksum; check each word")
 	}
 	if len(passphrase) > MaxPassword || strings.IndexFunc(passphrase, func(r rune) bool { return r > unicode.MaxASCII }) >= 0 {
 		return nil, invalid("the passphrase has other characters than ASCII, which programs encode differently: derive the key elsewhere and import it with wallet_importKey")
 	}
-	seed := bip39.NewSeed(words, passphrase)
+	seed, err := seedOf(words, passphrase)
+	if err != nil {
+		return nil, internal("derive the seed of the mnemonic: %v", err)
+	}
 	defer clear(seed)
 	var list []common.Address
 	err = s.withPassword(ctx, name, password, false, func(w *wallet, _ map[common.Address][]byte) error {
