@@ -53,7 +53,7 @@ fuzz: ## run every fuzz target for FUZZTIME each (default 20s)
 sim: ## simulate consensus; SEED=n replays one seed exactly
 	$(GO) run ./cmd/bornode sim --seed $(SEED) $(SIM_FLAGS)
 
-testnet: build ## start 4 producers and 1 observer in .testnet
+testnet: build ## start 4 producers and 1 observer in .testnet, or go on with the network there
 	scripts/testnet.sh up
 
 testnet-down: ## stop the network in .testnet and delete it

@@ -4,19 +4,38 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+node_major=20 # what the packages of testnet/clients ask for
+
+# as_root runs a command as root, which can_be_root has found possible.
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+can_be_root() {
+  [ "$(id -u)" = 0 ] && return
+  command -v sudo >/dev/null 2>&1 || return 1
+  sudo -n true 2>/dev/null || [ -t 0 ] # on a terminal sudo asks for the password
+}
 
 missing=
 command -v npm >/dev/null 2>&1 || missing="nodejs npm"
-command -v kcat >/dev/null 2>&1 || missing="$missing kcat"
+command -v kcat >/dev/null 2>&1 || missing="${missing:+$missing }kcat"
 if [ -n "$missing" ]; then
   if ! command -v apt-get >/dev/null 2>&1; then
-    echo "deps: install these, then run this again (Node.js 18 or newer):" $missing >&2
+    echo "deps: install $missing with this system's package manager (Node.js $node_major or newer), then run this again" >&2
     exit 1
   fi
-  echo "deps: installing with apt-get:" $missing
+  if ! can_be_root; then
+    echo "deps: $missing are missing, and installing them needs root: run \`apt-get update && apt-get install -y $missing\` as root, then this again" >&2
+    exit 1
+  fi
+  echo "deps: installing with apt-get: $missing"
   as_root apt-get update -qq
+  # shellcheck disable=SC2086 # several packages
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $missing >/dev/null
+fi
+version=$(node --version)
+major=${version#v}
+if [ "${major%%.*}" -lt "$node_major" ]; then
+  echo "deps: Node.js here is $version, and the npm packages need $node_major or newer: install one, for instance from https://nodejs.org, put it first in PATH, then run this again" >&2
+  exit 1
 fi
 
 # One folder each: contracts (the Solidity compiler), testnet/clients (ethers, viem, web3.js, cast, forge), and a Hardhat

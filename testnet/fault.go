@@ -57,6 +57,32 @@ func (n *Network) Restart(ctx context.Context, i int, env ...string) error {
 	return err
 }
 
+// Start starts the nodes that do not run, and the proxy between the nodes, and returns when a block is final on every
+// node. What runs is left alone.
+func (n *Network) Start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if !n.Direct && !n.Proxy.Alive() {
+		if err := n.startProxy(ctx); err != nil {
+			return err
+		}
+	}
+	for _, x := range n.Nodes {
+		if x.Process.Alive() {
+			continue
+		}
+		if err := n.startNode(x); err != nil {
+			return err
+		}
+	}
+	for _, x := range n.Nodes {
+		if err := n.awaitFinal(ctx, x, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ParseGroups reads "0,1/2,3": groups of nodes that go on seeing each other.
 func ParseGroups(s string) ([][]int, error) {
 	var out [][]int

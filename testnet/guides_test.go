@@ -118,17 +118,25 @@ func ownPorts(text string, basePort int) string {
 func TestGuides(t *testing.T) {
 	clone := freshClone(t)
 	for _, doc := range guides(t, clone) {
-		t.Run(filepath.Base(doc), func(t *testing.T) { runGuide(t, clone, doc) })
+		t.Run(filepath.Base(doc), func(t *testing.T) {
+			runGuide(t, clone, doc, shellBlocks(t, filepath.Join(clone, doc)))
+		})
 	}
+	// The README's network goes on in the quick start: its first block meets a network that runs.
+	t.Run("README.md, then quickstart.md", func(t *testing.T) {
+		readme, quick := shellBlocks(t, filepath.Join(clone, "README.md")), shellBlocks(t, filepath.Join(clone, "docs", "quickstart.md"))
+		runGuide(t, clone, "README.md, then quickstart.md", []string{readme[0], quick[0], "make testnet-down\n"})
+	})
 	t.Run("commands", func(t *testing.T) { documentedCommands(t, clone) })
 }
 
-func runGuide(t *testing.T, clone, doc string) {
+// runGuide runs blocks of a document in one shell.
+func runGuide(t *testing.T, clone, doc string, blocks []string) {
 	base, lock, err := claimPorts(0, guideNodes)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, lock.Close()) })
 	script := "set -e\n"
-	for i, block := range shellBlocks(t, filepath.Join(clone, doc)) {
+	for i, block := range blocks {
 		if block != testBlock {
 			script += fmt.Sprintf("echo; echo '--- block %d'\n%s", i+1, ownPorts(block, base))
 		}

@@ -76,7 +76,7 @@ func (s *Spec) prepare() error {
 	}
 	s.Dir = dir
 	if _, err := os.Stat(filepath.Join(dir, stateFile)); err == nil {
-		return fmt.Errorf("testnet: %s holds a network already; stop it with `bornode testnet down --dir %s --delete`, or start its nodes again with `bornode testnet restart`", dir, dir)
+		return fmt.Errorf("testnet: %s holds a network already; go on with it by `bornode testnet start --dir %s`, or delete it by `bornode testnet down --dir %s --delete`", dir, dir, dir)
 	}
 	if s.Binary == "" {
 		if s.Binary, err = os.Executable(); err != nil {

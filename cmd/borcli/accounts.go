@@ -24,7 +24,7 @@ import (
 func accountCommand() *cobra.Command {
 	var block string
 	at := flags(func(f *pflag.FlagSet) {
-		f.StringVar(&block, "block", "latest", "state after which block: a height, latest, safe, finalized, earliest or pending")
+		f.StringVar(&block, "block", "latest", "state after which block: a height, latest, safe, finalized, earliest or pending; -1 is the one before the newest")
 	})
 	return group("account", "Make and look at accounts",
 		command("create [WALLET]", "Make an account in a wallet, or as a new key file (--key)", createAccount, arguments(0, 1),
@@ -73,9 +73,9 @@ func (a *app) accountState(ctx context.Context, result any, method string, args 
 	if err != nil {
 		return who, err
 	}
-	at, err := blockArgument(block)
+	at, err := a.blockArgument(ctx, block)
 	if err != nil {
-		return who, fail(exitUsage, "--block: %v", err)
+		return who, inFlag("--block", err)
 	}
 	return who, a.ask(ctx, result, method, who, at)
 }

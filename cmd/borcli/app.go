@@ -40,7 +40,7 @@ type app struct {
 	walletClient *gethrpc.Client
 	abis         []*abi.ABI // of the contracts at hand, for reasons of reverts
 	stdin        *lineReader
-	signed       *common.Hash // of the last transaction that was signed; nil: none
+	signed       *common.Hash // of the last transaction that the node took or may have taken; nil: none
 }
 
 type appKey struct{}
@@ -51,7 +51,7 @@ func execute(ctx context.Context, args []string, s surroundings) int {
 	defer a.close()
 	cmd := root(s.home)
 	a.root = cmd
-	cmd.SetArgs(protectNegative(args))
+	cmd.SetArgs(protectNegative(cmd, args))
 	cmd.SetIn(s.in)
 	cmd.SetOut(s.out)
 	cmd.SetErr(s.errOut)
@@ -60,7 +60,9 @@ func execute(ctx context.Context, args []string, s surroundings) int {
 		return exitOK
 	}
 	e := a.explain(err)
-	e.msg = strings.ReplaceAll(e.msg, negative, "")
+	if a.flags == nil { // the command line was refused before the settings were read
+		a.JSON = asksForJSON(args, s.environ, s.home)
+	}
 	if a.JSON {
 		out := map[string]any{"error": e.msg, "exit": e.code}
 		if a.signed != nil {
@@ -73,17 +75,68 @@ func execute(ctx context.Context, args []string, s surroundings) int {
 	return e.code
 }
 
-// negative marks arguments such as -5 until the flags are parsed: no flag is a digit.
+// negative marks arguments such as -5 until the flags are parsed: no flag is a digit. What stands behind a flag that
+// takes a value is that flag's, and needs no mark.
 const negative = "\x1f"
 
-func protectNegative(args []string) []string {
+func protectNegative(root *cobra.Command, args []string) []string {
+	lone := loneFlags(root)
 	out := make([]string, len(args))
+	ofFlag := false
 	for i, x := range args {
-		if out[i] = x; len(x) > 1 && x[0] == '-' && x[1] >= '0' && x[1] <= '9' {
+		if out[i] = x; len(x) > 1 && x[0] == '-' && x[1] >= '0' && x[1] <= '9' && !ofFlag {
 			out[i] = negative + x
 		}
+		name, isFlag := strings.CutPrefix(x, "--")
+		ofFlag = isFlag && name != "" && !strings.Contains(name, "=") && !lone[name]
 	}
 	return out
+}
+
+// loneFlags are the names of the flags that take no value from the next argument.
+func loneFlags(cmd *cobra.Command) map[string]bool {
+	lone := map[string]bool{"help": true}
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, set := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+			set.VisitAll(func(f *pflag.Flag) {
+				if f.NoOptDefVal != "" {
+					lone[f.Name] = true
+				}
+			})
+		}
+		for _, child := range c.Commands() {
+			visit(child)
+		}
+	}
+	visit(cmd)
+	return lone
+}
+
+// asksForJSON reports whether a command line that cannot be read wants its error as JSON: by a flag, else by the
+// environment or the settings file.
+func asksForJSON(args, environ []string, home string) bool {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	addSettingFlags(flags, home)
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	for i, x := range args {
+		name, value, given := strings.Cut(x, "=")
+		switch {
+		case name == "--json" && !given:
+			return true
+		case name == "--json":
+			asks, err := strconv.ParseBool(value)
+			return asks || err != nil
+		case name == "--config" && given:
+			_ = flags.Set("config", value)
+		case name == "--config" && i+1 < len(args):
+			_ = flags.Set("config", args[i+1])
+		}
+	}
+	settings, err := loadSettings(flags, environ, home)
+	return err == nil && settings.JSON
 }
 
 func root(home string) *cobra.Command {
@@ -117,9 +170,6 @@ func command(use, short string, run func(ctx context.Context, a *app, args []str
 		if err := a.configure(c); err != nil {
 			return err
 		}
-		for i := range args {
-			args[i] = strings.TrimPrefix(args[i], negative)
-		}
 		return run(c.Context(), a, args)
 	}
 	for _, o := range options {
@@ -127,6 +177,7 @@ func command(use, short string, run func(ctx context.Context, a *app, args []str
 	}
 	check := cmd.Args
 	cmd.Args = func(c *cobra.Command, args []string) error {
+		unmark(args)
 		if err := check(c, args); err != nil {
 			return fail(exitUsage, "%s: %v; use it as: %s", c.CommandPath(), err, c.UseLine())
 		}
@@ -135,9 +186,16 @@ func command(use, short string, run func(ctx context.Context, a *app, args []str
 	return cmd
 }
 
+// unmark gives arguments such as -5 back as they were written.
+func unmark(args []string) {
+	for i := range args {
+		args[i] = strings.TrimPrefix(args[i], negative)
+	}
+}
+
 // group is a command that only has commands below it.
 func group(use, short string, children ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: func(c *cobra.Command, args []string) error {
+	cmd := &cobra.Command{Use: use, Short: short, Args: func(_ *cobra.Command, args []string) error { unmark(args); return nil }, RunE: func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return c.Help()
 		}

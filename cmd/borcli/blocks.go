@@ -36,8 +36,8 @@ func (a *app) blockAt(ctx context.Context, which string) (*blockView, error) {
 	method, arg := "eth_getBlockByNumber", which
 	if h, err := parseHash(which); err == nil {
 		method, arg = "eth_getBlockByHash", h.Hex()
-	} else if arg, err = blockArgument(which); err != nil {
-		return nil, fail(exitUsage, "%v", err)
+	} else if arg, err = a.blockArgument(ctx, which); err != nil {
+		return nil, err
 	}
 	var raw json.RawMessage
 	if err := a.ask(ctx, &raw, method, arg, false); err != nil {
@@ -96,15 +96,15 @@ type certView struct {
 
 func blockCommand() *cobra.Command {
 	show := command("show [HEIGHT|HASH|TAG]", "Show a block (default: the newest)", showBlock, arguments(0, 1),
-		long("Show a block by its height, its hash or one of the tags latest, safe, finalized and earliest."),
-		example("borcli block show", "borcli block show finalized", "borcli block show 1200 --json"))
+		long("Show a block by its height, its hash or one of the tags latest, safe, finalized and earliest. A number below 0 counts\n"+
+			"back from the newest block: -1 is the one before it. The word show can be left out before a block."),
+		example("borcli block show", "borcli block show finalized", "borcli block show 1200 --json", "borcli block -1"))
 	cmd := group("block", "Read blocks", show)
 	noCommand := cmd.RunE
 	cmd.RunE = func(c *cobra.Command, args []string) error { // a block alone is to be shown
 		if len(args) == 1 {
-			_, height := blockArgument(args[0])
 			_, hash := parseHash(args[0])
-			if height == nil || hash == nil {
+			if hash == nil || namesBlock(args[0]) || strings.HasPrefix(args[0], "-") {
 				return show.RunE(c, args)
 			}
 		}

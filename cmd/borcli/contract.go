@@ -219,9 +219,9 @@ func contractCall() *cobra.Command {
 					return fail(exitUsage, "--from: %v", err)
 				}
 			}
-			at, err := blockArgument(block)
+			at, err := a.blockArgument(ctx, block)
 			if err != nil {
-				return fail(exitUsage, "--block: %v", err)
+				return inFlag("--block", err)
 			}
 			raw, err := a.callAt(ctx, from, to, data, at)
 			if err != nil {
@@ -241,7 +241,7 @@ func contractCall() *cobra.Command {
 				printOutputs(w, list)
 			})
 		}, arguments(2, -1), flags(src.flags), flags(func(f *pflag.FlagSet) {
-			f.StringVar(&block, "block", "latest", "state after which block: a height, latest, safe, finalized or earliest")
+			f.StringVar(&block, "block", "latest", "state after which block: a height, latest, safe, finalized or earliest; -1 is the one before the newest")
 		}), long("Call a contract without a transaction and print what it returns.\n\n"+argumentHelp),
 		example("borcli contract call 0x5FbDB2315678afecb367f032d93F642f64180aa3 number --abi Counter.json",
 			"borcli contract call 0x5FbDB2315678afecb367f032d93F642f64180aa3 'balanceOf(address)(uint256)' 0x52908400098527886E0F7030069857D2E4169EE7",
@@ -377,23 +377,42 @@ func (a *app) showDecoded(what string, list abi.Arguments, data []byte) error {
 	})
 }
 
-// blockArgument is a block as the node takes it: a tag, or a height in hexadecimal.
-func blockArgument(text string) (string, error) {
-	switch text {
-	case "latest", "safe", "finalized", "earliest", "pending":
+// blockArgument is a block as the node takes it: a tag, or a height in hexadecimal. A number below 0 counts back from
+// the newest block, for whose height the node is asked.
+func (a *app) blockArgument(ctx context.Context, text string) (string, error) {
+	if slices.Contains([]string{"latest", "safe", "finalized", "earliest", "pending"}, text) {
 		return text, nil
 	}
 	n, err := parseHeight(text)
 	if err != nil {
+		return "", fail(exitUsage, "%v", err)
+	}
+	if n >= 0 {
+		return hexutil.EncodeUint64(uint64(n)), nil
+	}
+	var newest hexutil.Uint64
+	if err := a.ask(ctx, &newest, "eth_blockNumber"); err != nil {
 		return "", err
 	}
-	return hexutil.EncodeUint64(n), nil
+	back := uint64(-n)
+	if back > uint64(newest) {
+		return "", fail(exitNotFound, "the newest block is %d, there is none %d before it: ask for a newer one", uint64(newest), back)
+	}
+	return hexutil.EncodeUint64(uint64(newest) - back), nil
 }
 
-func parseHeight(text string) (uint64, error) {
+// namesBlock reports whether the text can be a height or a tag.
+func namesBlock(text string) bool {
+	_, err := parseHeight(text)
+	return err == nil || slices.Contains([]string{"latest", "safe", "finalized", "earliest", "pending"}, text)
+}
+
+// parseHeight reads a height; below 0 it counts back from the newest block.
+func parseHeight(text string) (int64, error) {
 	n, ok := new(big.Int).SetString(strings.ReplaceAll(text, "_", ""), 0)
-	if !ok || !n.IsUint64() || n.Uint64() > 1<<62 || strings.HasPrefix(text, "0") && len(text) > 1 && !strings.HasPrefix(text, "0x") {
-		return 0, fmt.Errorf("%q is no block: give a height, latest, safe, finalized or earliest", text)
+	digits := strings.TrimPrefix(text, "-")
+	if !ok || !n.IsInt64() || n.CmpAbs(big.NewInt(1<<62)) > 0 || strings.HasPrefix(digits, "0") && len(digits) > 1 && !strings.HasPrefix(text, "0x") {
+		return 0, fmt.Errorf("%q is no block: give a height, -1 (the one before the newest) and so on, latest, safe, finalized or earliest", text)
 	}
-	return n.Uint64(), nil
+	return n.Int64(), nil
 }

@@ -62,6 +62,15 @@ func fail(code int, format string, args ...any) error {
 	return &exitError{code, err.Error(), errors.Unwrap(err)}
 }
 
+// inFlag says which flag an error of its value is about; other errors stay as they are.
+func inFlag(name string, err error) error {
+	var e *exitError
+	if errors.As(err, &e) && e.code == exitUsage {
+		return &exitError{e.code, name + ": " + e.msg, e.cause}
+	}
+	return err
+}
+
 // walletFailure marks errors of the wallet's connection.
 type walletFailure struct{ err error }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -48,7 +49,7 @@ func TestNodeRefusals(t *testing.T) {
 		o.fails(t, c.exit, c.want...)
 		require.Empty(t, o.out, "nothing was accepted")
 		require.NotContains(t, o.err, "may have arrived")
-		require.Equal(t, 2, strings.Count(o.err, "\n"), "the hash and one sentence: %s", o.err)
+		require.Equal(t, 1, strings.Count(o.err, "\n"), "one sentence, and no hash of what was not sent: %s", o.err)
 	}
 }
 
@@ -131,6 +132,79 @@ func TestWrongCommandLines(t *testing.T) {
 		require.Contains(t, run(t, "completion", shell).succeeds(t).out, "borcli")
 	}
 	require.Contains(t, run(t, "version").succeeds(t).out, "borcli")
+}
+
+// Who asks for JSON gets every error as JSON, that of a wrong command line too.
+func TestWrongCommandLinesInJSON(t *testing.T) {
+	inFile := filepath.Join(t.TempDir(), "settings.toml")
+	require.NoError(t, os.WriteFile(inFile, []byte("json = true\n"), 0o600))
+	for _, c := range []struct {
+		environ []string
+		args    []string
+		json    bool
+	}{
+		{nil, []string{"sned", "--json"}, true}, {nil, []string{"--json", "sned"}, true}, {nil, []string{"--json=true", "send", someone}, true},
+		{nil, []string{"send", "--json", "--nonsense"}, true}, {nil, []string{"send", "--nonsense", "--json"}, true},
+		{nil, []string{"send", someone, "1wei", "--nonce", "-5", "--json"}, true}, {nil, []string{"finality", "--timeout", "x", "--json"}, true},
+		{nil, []string{"block", "shwo", "--json"}, true}, {nil, []string{"block", "show", "1", "2", "--json"}, true}, {nil, []string{"help", "snd", "--json"}, true},
+		{nil, []string{"finality", "--wait", "x", "--json"}, true}, {[]string{"BORCLI_JSON=true"}, []string{"sned"}, true},
+		{[]string{"BORCLI_JSON=1"}, []string{"send", "--nonsense"}, true}, {nil, []string{"sned", "--config", inFile}, true},
+		{[]string{"BORCLI_CONFIG=" + inFile}, []string{"send", "--nonsense"}, true},
+		{[]string{"BORCLI_JSON=true"}, []string{"sned", "--json=false"}, false}, {nil, []string{"sned", "--", "--json"}, false}, {nil, []string{"sned"}, false},
+	} {
+		o := runWith(t, "", c.environ, c.args...)
+		require.Equal(t, exitUsage, o.code, "%v: %s", c.args, o.err)
+		require.Empty(t, o.out)
+		var v struct {
+			Error string
+			Exit  int
+		}
+		if err := json.Unmarshal([]byte(o.err), &v); !c.json {
+			require.Error(t, err, "%v: %s", c.args, o.err)
+			continue
+		} else {
+			require.NoError(t, err, "%v: %s", c.args, o.err)
+		}
+		require.Equal(t, exitUsage, v.Exit)
+		require.NotEmpty(t, v.Error)
+		require.NotContains(t, o.err, "001f", "the mark of a negative number")
+	}
+}
+
+// A number below 0 counts back from the newest block, wherever a block can be named.
+func TestNegativeHeightsCountBack(t *testing.T) {
+	f := newNode(t) // its newest block is 9
+	f.says("eth_blockNumber", "0x9")
+	var asked string
+	f.on("eth_getBlockByNumber", func(p []json.RawMessage) (any, error) {
+		asked = string(p[0])
+		return nil, nil
+	})
+	for _, args := range [][]string{{"block", "-1"}, {"block", "show", "-1"}, {"block", "-1", "--json"}, {"--json", "block", "show", "-1"}, {"block", "--json", "-1"}} {
+		asked = ""
+		run(t, append(args, "--node", f.url)...).failsIn(t, exitNotFound, "the node has no block -1")
+		require.Equal(t, `"0x8"`, asked, "%v", args)
+	}
+	run(t, "block", "-9", "--node", f.url).fails(t, exitNotFound, "no block -9")
+	require.Equal(t, `"0x0"`, asked)
+	run(t, "block", "-10", "--node", f.url).fails(t, exitNotFound, "the newest block is 9, there is none 10 before it")
+	run(t, "block", "-1x", "--node", f.url).fails(t, exitUsage, `"-1x"`, "-1 (the one before the newest)")
+
+	f.on("eth_getBalance", func(p []json.RawMessage) (any, error) { asked = string(p[1]); return "0x1", nil })
+	run(t, "account", "balance", someone, "--block", "-2", "--node", f.url).succeeds(t)
+	require.Equal(t, `"0x7"`, asked)
+}
+
+// A hash alone is the transaction to show.
+func TestTransactionAloneIsShown(t *testing.T) {
+	f := newNode(t)
+	f.says("eth_getTransactionByHash", nil)
+	hash := common.Hash{1}.Hex()
+	run(t, "tx", hash, "--node", f.url).fails(t, exitNotFound, "knows no transaction "+hash)
+	run(t, "tx", hash, "--abi", "/none", "--node", f.url).fails(t, exitNotFound, "knows no transaction")
+	run(t, "tx", "0x12", "--node", f.url).fails(t, exitUsage, `"0x12" is no hash`)
+	run(t, "tx", "shwo").fails(t, exitUsage, `borcli tx has no command "shwo"; did you mean "show"?`)
+	run(t, "tx", hash, hash).fails(t, exitUsage, "one transaction")
 }
 
 // A height, a hash or a tag behind "block" is the block to show.

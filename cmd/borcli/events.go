@@ -79,12 +79,12 @@ func contractEvents() *cobra.Command {
 
 // blockRange is first and last block of a query.
 func (a *app) blockRange(ctx context.Context, from, to string) (first, last string, err error) {
-	if last, err = blockArgument(to); err != nil {
-		return "", "", fail(exitUsage, "--to-block: %v", err)
+	if last, err = a.blockArgument(ctx, to); err != nil {
+		return "", "", inFlag("--to-block", err)
 	}
 	if from != "" {
-		if first, err = blockArgument(from); err != nil {
-			return "", "", fail(exitUsage, "--from-block: %v", err)
+		if first, err = a.blockArgument(ctx, from); err != nil {
+			return "", "", inFlag("--from-block", err)
 		}
 		return first, last, nil
 	}

@@ -255,6 +255,13 @@ func (o outcome) fails(t *testing.T, code int, parts ...string) {
 	require.True(t, strings.HasPrefix(last, "borcli: "), "%q", o.err)
 }
 
+// failsIn is fails for a sentence that may stand in JSON.
+func (o outcome) failsIn(t *testing.T, code int, part string) {
+	t.Helper()
+	require.Equal(t, code, o.code, "%s%s", o.out, o.err)
+	require.Contains(t, o.err, part)
+}
+
 func (o outcome) succeeds(t *testing.T) outcome {
 	t.Helper()
 	require.Equal(t, exitOK, o.code, "%s%s", o.out, o.err)

@@ -127,19 +127,19 @@ func (a *app) submitOnce(ctx context.Context, r txRequest, asks bool) (*sent, er
 	return s, a.deliver(ctx, s)
 }
 
-// deliver hands a signed transaction to the node and waits. The hash is told first, so that it is never lost.
+// deliver hands a signed transaction to the node and waits. The hash is told as soon as the node took the transaction or
+// may have taken it, and not at all if it refused.
 func (a *app) deliver(ctx context.Context, s *sent) error {
 	raw, err := s.tx.MarshalBinary()
 	if err != nil {
 		return err
 	}
-	a.note("transaction %s", s.Hash)
-	a.signed = &s.Hash
 	var hash common.Hash
 	if err := a.ask(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(raw)); err != nil {
 		if certain(err) {
 			return err
 		}
+		a.signed = &s.Hash
 		s.sent, s.Status = true, statusUnknown
 		e := a.explain(err)
 		code := e.code
@@ -148,7 +148,8 @@ func (a *app) deliver(ctx context.Context, s *sent) error {
 		}
 		return &exitError{code, fmt.Sprintf("%s. Transaction %s may have arrived: look with borcli tx show %s before you send it again", e.msg, s.Hash, s.Hash), err}
 	}
-	s.sent = true
+	a.signed, s.sent = &s.Hash, true
+	a.note("transaction %s", s.Hash)
 	return a.wait(ctx, s)
 }
 

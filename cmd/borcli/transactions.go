@@ -15,11 +15,13 @@ import (
 
 func txCommand() *cobra.Command {
 	var src abiSource
-	return group("tx", "Read, follow and send transactions",
-		command("show HASH", "Show a transaction and what became of it", func(ctx context.Context, a *app, args []string) error {
-			return showTx(ctx, a, &src, args[0])
-		}, arguments(1, 1), flags(src.flags), long("Show a transaction and what became of it. With --abi its call data and events are put into words."),
-			example("borcli tx show 0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060 --abi Counter.json")),
+	show := command("show HASH", "Show a transaction and what became of it", func(ctx context.Context, a *app, args []string) error {
+		return showTx(ctx, a, &src, args[0])
+	}, arguments(1, 1), flags(src.flags),
+		long("Show a transaction and what became of it. With --abi its call data and events are put into words. The word show can\nbe left out before a hash."),
+		example("borcli tx show 0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060 --abi Counter.json",
+			"borcli tx 0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"))
+	cmd := group("tx", "Read, follow and send transactions", show,
 		command("wait HASH", "Follow a transaction until it is where --wait says", waitTx, arguments(1, 1),
 			long("Follow a transaction until it is in a block (--wait included) or can never be undone (--wait final), for at most\n--timeout."),
 			example("borcli tx wait 0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060 --wait final")),
@@ -27,6 +29,18 @@ func txCommand() *cobra.Command {
 		command("send-raw BYTES", "Send a transaction that is signed already", sendRaw, arguments(1, 1),
 			long("Send a transaction that is signed already, in hexadecimal; - reads it from standard input."),
 			example("borcli tx send-raw - < signed.txt")))
+	src.flags(cmd.Flags())
+	noCommand := cmd.RunE
+	cmd.RunE = func(c *cobra.Command, args []string) error { // a hash alone is to be shown
+		if len(args) == 0 || !strings.HasPrefix(args[0], "0x") {
+			return noCommand(c, args)
+		}
+		if len(args) > 1 {
+			return fail(exitUsage, "borcli tx: it shows one transaction, %d are given; use it as: borcli tx show HASH", len(args))
+		}
+		return show.RunE(c, args)
+	}
+	return cmd
 }
 
 // txView is what is read of a transaction; raw is the node's whole answer.

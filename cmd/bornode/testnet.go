@@ -17,7 +17,7 @@ import (
 func testnetCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "testnet", Short: "Run a local network of real processes"}
 	cmd.PersistentFlags().String("dir", ".testnet", "folder of the network")
-	cmd.AddCommand(testnetUp(), testnetStatus(), testnetAdd(), testnetLoad(), testnetLogs(), testnetPartition(),
+	cmd.AddCommand(testnetUp(), testnetStart(), testnetStatus(), testnetAdd(), testnetLoad(), testnetLogs(), testnetPartition(),
 		onNode("kill", "Kill a node as a power cut would (SIGKILL)", (*testnet.Network).Kill),
 		onNode("stop", "Stop a node in order (SIGTERM)", (*testnet.Network).Stop),
 		onNode("restart", "Start a node (again) and wait until it answers", func(n *testnet.Network, ctx context.Context, i int) error {
@@ -82,6 +82,15 @@ func testnetUp() *cobra.Command {
 	f.StringVar(&s.SyncMode, "sync", s.SyncMode, "full or certified")
 	f.StringArrayVar(&s.Set, "set", nil, "a setting of every node, key=value (repeatable)")
 	return cmd
+}
+
+func testnetStart() *cobra.Command {
+	return onNetwork("start", "Start the nodes of an existing network that do not run", func(cmd *cobra.Command, n *testnet.Network) error {
+		if err := n.Start(cmd.Context()); err != nil {
+			return err
+		}
+		return n.Describe(cmd.OutOrStdout())
+	})
 }
 
 func testnetStatus() *cobra.Command {
