@@ -228,49 +228,6 @@ func TestLostDatabases(t *testing.T) {
 	})
 }
 
-// TestDamagedMeta damages the primary database anywhere: the store opens with what can be recovered or says what to
-// do, and never removes history without knowing the LIB.
-func TestDamagedMeta(t *testing.T) {
-	disk0, chain := damaged(t)
-	runs := 60
-	if long {
-		runs = 600
-	}
-	for seed := range uint64(runs) { //nolint:gosec // positive
-		rng := rand.New(rand.NewPCG(seed, 5))
-		disk := disk0.Copy()
-		names, err := disk.List("meta")
-		require.NoError(t, err)
-		before, err := disk.List("segments")
-		require.NoError(t, err)
-		name := "meta/" + names[rng.IntN(len(names))]
-		require.NoError(t, disk.Corrupt(name, func(b []byte) []byte {
-			if len(b) == 0 {
-				return b
-			}
-			return flip(rng.IntN(len(b)))(b)
-		}))
-		s, err := blockstore.Open(config(disk), nil, nil)
-		if err != nil {
-			after, listErr := disk.List("segments")
-			require.NoError(t, listErr)
-			require.Equal(t, before, after, "%s: %v", name, err)
-			continue
-		}
-		if height, _ := s.LIB(); !s.Empty() {
-			requireChain(t, s, chain[:height+1])
-		} else {
-			for i := range before {
-				before[i] += ".lost"
-			}
-			after, err := disk.List("segments")
-			require.NoError(t, err)
-			require.Equal(t, before, after, "history is put aside, not removed")
-		}
-		require.NoError(t, s.Close())
-	}
-}
-
 // TestDamagedDerivedTables: damage that shows only when a table is read makes reads fail, and the next start makes the
 // database anew.
 func TestDamagedDerivedTables(t *testing.T) {

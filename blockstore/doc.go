@@ -13,7 +13,8 @@
 // # Invariants
 //
 //   - What a call acknowledged is there after a crash; what it did not is there whole or not at all.
-//   - LIB meta never names a block whose segment bytes are not durable; bytes beyond the LIB are cut at start.
+//   - LIB meta never names a block whose segment bytes are not durable; bytes beyond the LIB are cut at start, whole
+//     records among them set aside. Open removes nothing that could be of use, Inspect changes nothing at all.
 //   - Every reversible block descends from the LIB through reversible blocks after Open; others are dropped there.
 //   - Bytes of a sealed segment never change, but for Replace, which restores a damaged record to what it was.
 //   - After one failed write nothing is written any more (ErrFailed); reads go on.

@@ -20,11 +20,15 @@ const (
 	derivedDir = "derived"
 	lockName   = "LOCK"
 
-	lostSuffix  = ".lost"   // of segments put aside
+	newMetaDir  = "meta.new" // the primary database while it is rebuilt
+	asideDir    = AsideDir
 	rebuildMark = "REBUILD" // in derivedDir: its database is damaged; sorts behind all other names there
 
 	indexFileEntries = block.IndexFileEntries // entries of one index file: 4 MiB
 )
+
+// AsideDir is the directory, below the store's, of what starts set aside: a folder for each time and reason.
+const AsideDir = "aside"
 
 func segmentName(n uint32) string { return fmt.Sprintf("%s/%08d.seg", segmentDir, n) }
 

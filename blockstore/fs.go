@@ -16,7 +16,7 @@ import (
 type FS interface {
 	Open(name string, flag int) (File, error) // os.O_RDONLY, or os.O_RDWR with os.O_CREATE and os.O_TRUNC
 	Remove(name string) error
-	Rename(from, to string) error
+	Rename(from, to string) error      // atomic; of a file or a directory, also into another directory
 	List(dir string) ([]string, error) // base names; an absent directory is empty
 	Mkdir(dir string) error            // with parents; fine if it exists; durable when it returns
 	SyncDir(dir string) error

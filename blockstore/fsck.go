@@ -30,6 +30,8 @@ const (
 	ProblemReceipts     = "receipts"     // absent receipts; executing the block makes them again
 	ProblemProof        = "proof"        // the LIB, its certificates or the consensus root
 	ProblemReversible   = "reversible"   // a reversible block
+	ProblemMeta         = "meta"         // the primary database; opening the store for use rebuilds it from what can be read
+	ProblemDerived      = "derived"      // the database of derived data; opening the store for use rebuilds it
 )
 
 // Problem is one finding.
@@ -38,6 +40,13 @@ type Problem struct {
 	Height   uint64
 	Text     string
 	Repaired bool
+}
+
+// Aside is a file or directory that Open set aside, or that it would set aside (Inspect).
+type Aside struct {
+	Name string // below the store's directory, where it was
+	To   string // where it is
+	Why  string
 }
 
 // Report is what Fsck found. Problems lists the first of them; Found counts all.
@@ -50,6 +59,8 @@ type Report struct {
 	Reversible      int
 	Found, Repaired int
 	Problems        []Problem
+	Moved           []Aside  // set aside when the store was opened
+	Asides          []string // folders below the aside folder, oldest first; at most maxAsideListed
 }
 
 // Sound reports that nothing is wrong, or all that was is repaired.
@@ -86,6 +97,9 @@ func (s *Store) Fsck(ctx context.Context, opts FsckOptions, progress func(FsckPr
 	c := &fsck{s: s, opts: opts, progress: progress, lib: s.state}
 	c.report.Reversible = len(s.rev)
 	s.mu.RUnlock()
+	if err := c.opened(); err != nil {
+		return c.report, err
+	}
 	c.report.First, c.report.LIB, c.report.Segments = c.lib.lib.First, c.lib.lib.Height, len(segs)
 	if c.lib.has {
 		c.total = c.lib.lib.Height - c.lib.lib.First + 1
@@ -100,6 +114,28 @@ func (s *Store) Fsck(ctx context.Context, opts FsckOptions, progress func(FsckPr
 	}
 	c.proof()
 	return c.report, c.reversible(ctx)
+}
+
+// opened reports what Open found and did.
+func (c *fsck) opened() error {
+	for _, p := range c.s.findings {
+		c.problem(p.Kind, p.Height, p.Repaired, "%s", p.Text)
+	}
+	c.report.Moved = c.s.moved
+	names, err := c.s.fs.List(asideDir)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", asideDir, err)
+	}
+	ours := make(map[string]bool)
+	for _, dir := range c.s.asides {
+		ours[dir] = c.s.looking // in memory only
+	}
+	for _, name := range names {
+		if !ours[asideDir+"/"+name] && len(c.report.Asides) < maxAsideListed {
+			c.report.Asides = append(c.report.Asides, name)
+		}
+	}
+	return nil
 }
 
 func (c *fsck) problem(kind string, height uint64, repaired bool, format string, args ...any) {

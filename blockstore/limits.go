@@ -17,6 +17,10 @@ const (
 	readChunkBytes  = 1 << 20             // Range reads neighbouring records together up to this
 	writeChunkBytes = 1 << 20             // small records are gathered up to this before a write
 	scanChunkBytes  = 256 << 10           // Fsck and repair read segments in steps of this
+	overlayPage     = 4 << 10             // unit of what an overlay keeps in memory
+	maxOverlayBytes = 1 << 30             // all that an overlay keeps in memory
+	maxAsideTries   = 100                 // folders that one second and reason may take in the aside folder
+	maxAsideListed  = 100                 // folders below the aside folder that Fsck lists
 
 	minSegmentBytes = 4 << 10 // for tests; real segments are far larger
 	maxSegmentBytes = block.MaxSegmentBytes

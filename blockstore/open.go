@@ -25,16 +25,40 @@ import (
 
 // Open opens the store in cfg.Dir, creating it if the directory is empty, and repairs what a crash left: bytes beyond
 // the LIB are cut, reversible blocks that do not descend from the LIB are dropped, the index of the active segment and
-// the derived hash index are completed. Damaged records are not looked for (Fsck does that). The caller must Close.
+// the derived hash index are completed. Whole records and databases are never removed on the way but set aside
+// (docs/storage.md, "Set aside"). Damaged records are not looked for (Fsck does that). The caller must Close.
 func Open(cfg Config, log *zap.Logger, reg prometheus.Registerer) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	return openStore(cfg, false, log, reg)
+}
+
+// Inspect opens the store in cfg.Dir as it is and changes nothing of it: what a start would repair is repaired in
+// memory only, told at WARN, and part of the report of Fsck. A process that uses the store keeps it locked.
+func Inspect(cfg Config, log *zap.Logger) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	base := cfg.FS
+	if base == nil {
+		if info, err := os.Stat(cfg.Dir); err != nil {
+			return nil, fmt.Errorf("open block store: %w", err)
+		} else if !info.IsDir() {
+			return nil, fmt.Errorf("open block store: %s is no directory", cfg.Dir)
+		}
+		base = OS(cfg.Dir)
+	}
+	cfg.FS = newOverlay(base)
+	return openStore(cfg, true, log, nil)
+}
+
+func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registerer) (*Store, error) {
 	if log == nil {
 		log = zap.NewNop()
 	}
 	s := &Store{
-		cfg: cfg, fs: cfg.FS, log: log, gate: new(gate),
+		cfg: cfg, fs: cfg.FS, looking: looking, log: log, gate: new(gate),
 		blocks:  newBlockCache(cfg.CacheBytes),
 		headers: lru.NewCache[common.Hash, *block.SealedHeader](maxHeaderCache),
 		ops:     make(chan *op, maxQueuedOps),
@@ -73,7 +97,7 @@ func (s *Store) open() (err error) {
 	if s.derived, err = s.openDerived(); err != nil {
 		return err
 	}
-	for _, step := range []func() error{s.trim, s.openActive, s.checkActiveIndex} {
+	for _, step := range []func() error{s.completeSegments, s.trim, s.openActive, s.checkActiveIndex} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -89,35 +113,6 @@ func (s *Store) open() (err error) {
 	return err
 }
 
-// openMeta opens the primary database and reads the state from it. If it is damaged it is rebuilt from its tables:
-// what is lost then shows as missing reversible blocks or a lower LIB, both of which come again from peers.
-func (s *Store) openMeta() error {
-	stor, err := newLevelStorage(s.fs, metaDir, s.gate)
-	if err != nil {
-		return err
-	}
-	o := &opt.Options{
-		WriteBuffer: s.cfg.MetaBuffer, BlockCacheCapacity: 4 << 20, OpenFilesCacheCapacity: 64,
-		DisableLargeBatchTransaction: true, DisableSeeksCompaction: true,
-	}
-	if s.meta, err = leveldb.Open(stor, o); err == nil {
-		err = s.load(false)
-	}
-	if lerrors.IsCorrupted(err) {
-		s.log.Warn("the database of reversible blocks is damaged; recovering what its tables hold", zap.Error(err))
-		if s.meta != nil {
-			_ = s.meta.Close() // its contents are read again below
-		}
-		if s.meta, err = leveldb.Recover(stor, o); err == nil {
-			err = s.load(true)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("open database %s: %w", metaDir, err)
-	}
-	return nil
-}
-
 // load reads the state; recovered says that the database may have lost entries.
 func (s *Store) load(recovered bool) error {
 	s.state = state{rev: make(map[common.Hash]*reversible)}
@@ -127,7 +122,7 @@ func (s *Store) load(recovered bool) error {
 	return s.loadReversible()
 }
 
-// openDerived starts the derived database anew if it is damaged: all it holds can be made again.
+// openDerived begins a new derived database if the one there is damaged, which is set aside: all it holds can be rebuilt.
 func (s *Store) openDerived() (*leveldb.DB, error) {
 	stor, err := newLevelStorage(s.fs, derivedDir, s.gate)
 	if err != nil {
@@ -138,6 +133,7 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 		CompactionTableSize: 8 << 20, CompactionTotalSize: 64 << 20, Filter: filter.NewBloomFilter(10),
 		DisableLargeBatchTransaction: true, DisableSeeksCompaction: true,
 	}
+	s.deferCompaction(o)
 	names, err := s.fs.List(derivedDir)
 	if err != nil {
 		return nil, err
@@ -149,8 +145,11 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 		db, err = leveldb.Open(stor, o)
 	}
 	if lerrors.IsCorrupted(err) {
-		s.log.Warn("the database of derived data is damaged; starting it anew, receipts come back by executing again", zap.Error(err))
-		if err := s.removeAll(derivedDir); err != nil {
+		s.finding(ProblemDerived, 0, fmt.Sprintf("the database %s of derived data cannot be read and is rebuilt; receipts come back by executing again: %v", derivedDir, err))
+		if err := s.setAside(asideDerived, derivedDir, "a damaged database of derived data, which is rebuilt"); err != nil {
+			return nil, err
+		}
+		if stor, err = newLevelStorage(s.fs, derivedDir, s.gate); err != nil {
 			return nil, err
 		}
 		db, err = leveldb.Open(stor, o)
@@ -170,20 +169,6 @@ func (s *Store) derivedError(err error) error {
 		}
 	}
 	return err
-}
-
-// removeAll empties a directory; rebuildMark goes last, since names come in order.
-func (s *Store) removeAll(dir string) error {
-	names, err := s.fs.List(dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := s.fs.Remove(dir + "/" + name); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *Store) loadLIB(recovered bool) (err error) {
@@ -223,7 +208,7 @@ func sealedSegment(n uint32, m segmentMeta) Segment {
 // that must not be removed.
 func (s *Store) checkNew(recovered bool) error {
 	v, err := get(s.meta, []byte(keyFormat))
-	if err != nil || string(v) == format && !recovered {
+	if err != nil {
 		return err
 	}
 	if v != nil && string(v) != format {
@@ -233,39 +218,68 @@ func (s *Store) checkNew(recovered bool) error {
 	if err != nil {
 		return err
 	}
-	if len(names) > 0 {
-		return fmt.Errorf("there are %d segment files but %s, which says what is irreversible in them, is empty; restore it from a backup, or move the directory away and synchronise again", len(names), metaDir)
+	if len(names) > 0 && (recovered || v == nil) {
+		return fmt.Errorf("there are %d segment files but the database %s, which says what is irreversible in them, is empty or cannot be read: restore it from a backup, or move the store's directory away and synchronise again", len(names), metaDir)
+	}
+	if v != nil {
+		return nil
 	}
 	return s.meta.Put([]byte(keyFormat), []byte(format), &opt.WriteOptions{Sync: true})
 }
 
-// loadReversible lists the reversible blocks and drops those that do not descend from the LIB: losing branches whose
-// deletion a crash undid, and blocks whose ancestors were damaged.
+// loadReversible lists the reversible blocks and drops those that do not descend from the LIB. Losing branches whose
+// deletion a crash undid are known by their height, or by their ancestors'; other blocks have lost an ancestor to
+// damage, or are damaged, and are kept aside.
 func (s *Store) loadReversible() error {
 	it := s.meta.NewIterator(util.BytesPrefix([]byte{prefixReversible}), nil)
 	defer it.Release()
-	drop := new(leveldb.Batch)
+	drop, lost := new(leveldb.Batch), make(map[common.Hash]bool)
+	var unlinked unlinkedBlocks
 	for it.Next() { // ascending heights: parents before children
 		r, err := readReversible(it)
 		if err != nil {
-			s.log.Warn("a reversible block is damaged; dropped, it comes again from peers", zap.Error(err))
+			s.finding(ProblemReversible, r.height, fmt.Sprintf("a reversible block is damaged and dropped, it comes again from peers: %v", err))
 		}
 		parent := s.rev[r.parent]
 		linked := parent != nil && parent.height+1 == r.height || s.has && r.parent == s.lib.Hash && r.height == s.lib.Height+1
-		if err != nil || s.has && !linked {
-			drop.Delete(it.Key())
+		if err == nil && (linked || !s.has) {
+			s.rev[r.hash] = &r
 			continue
 		}
-		s.rev[r.hash] = &r
+		drop.Delete(it.Key())
+		if lost[r.hash] = err == nil && (s.has && r.height <= s.lib.Height || lost[r.parent]); lost[r.hash] {
+			continue
+		}
+		if err := s.keepUnlinked(&unlinked, recordOf(r.height, r.hash, it.Value())); err != nil {
+			return err
+		}
 	}
 	if err := it.Error(); err != nil {
 		return err
 	}
-	if drop.Len() == 0 {
-		return nil
+	if err := s.keepUnlinked(&unlinked, nil); err != nil || drop.Len() == 0 {
+		return err
 	}
 	s.log.Info("dropped reversible blocks that do not descend from the last irreversible block", zap.Int("blocks", drop.Len()), zap.Uint64("height", s.lib.Height))
 	return s.meta.Write(drop, nil) // not synced: what comes back is dropped again
+}
+
+// unlinkedBlocks gathers records for files in the aside folder.
+type unlinkedBlocks struct {
+	records []byte
+	files   int
+}
+
+// keepUnlinked adds a record, nil after the last one, and writes a file when there is enough for one.
+func (s *Store) keepUnlinked(u *unlinkedBlocks, record []byte) error {
+	u.records = append(u.records, record...)
+	if len(u.records) == 0 || record != nil && len(u.records) < maxGroupBytes {
+		return nil
+	}
+	u.files++
+	data := u.records
+	u.records = nil
+	return s.keepAside(asideReversible, fmt.Sprintf("reversible-%d.records", u.files), data, "reversible blocks that are damaged or have lost an ancestor; they come again from peers")
 }
 
 func readReversible(it iterator.Iterator) (reversible, error) {
@@ -275,77 +289,12 @@ func readReversible(it iterator.Iterator) (reversible, error) {
 	}
 	h, err := decodeBlockHeader(it.Value())
 	if err != nil {
-		return reversible{}, fmt.Errorf("block %d %s: %w", height, hash, err)
+		return reversible{height: height, hash: hash}, fmt.Errorf("block %d %s: %w", height, hash, err)
 	}
 	if h.Hash() != hash || h.Number() != height {
-		return reversible{}, fmt.Errorf("block %d %s is stored as %d %s", h.Number(), h.Hash(), height, hash)
+		return reversible{height: height, hash: hash}, fmt.Errorf("block %d %s is stored as %d %s", h.Number(), h.Hash(), height, hash)
 	}
 	return reversible{height: height, hash: hash, parent: h.Parent()}, nil
-}
-
-// trim removes what lies beyond the LIB (a commit that did not end) and what lies before the first height (a pruning
-// that did not end).
-func (s *Store) trim() error {
-	names, err := s.fs.List(segmentDir)
-	if err != nil {
-		return err
-	}
-	keep := make(map[uint32]bool)
-	for _, seg := range s.Segments() {
-		keep[seg.Number] = true
-	}
-	for _, base := range names {
-		n, ok := parseSegmentName(base)
-		if !ok || keep[n] {
-			continue
-		}
-		name := segmentDir + "/" + base
-		if s.has {
-			s.log.Info("removing a segment that holds no irreversible block", zap.Uint32("segment", n))
-			err = s.fs.Remove(name)
-		} else { // a first commit that did not end; should the LIB have been lost instead, this is history
-			s.log.Warn("putting aside a segment of a store without a last irreversible block", zap.String("file", name+lostSuffix))
-			err = s.fs.Rename(name, name+lostSuffix)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if names, err = s.fs.List(indexDir); err != nil {
-		return err
-	}
-	for _, base := range names {
-		first, ok := parseIndexName(base)
-		if ok && (!s.has || first > s.lib.Height || first+indexFileEntries <= s.lib.First) {
-			if err := s.fs.Remove(indexDir + "/" + base); err != nil {
-				return err
-			}
-		}
-	}
-	if !s.has {
-		return nil
-	}
-	if err := s.cut(segmentName(s.lib.Segment), int64(s.lib.End)); err != nil { //nolint:gosec // bounded
-		return err
-	}
-	return s.cut(indexName(s.lib.Height), indexOffset(s.lib.Height)+block.IndexEntryBytes)
-}
-
-// cut shortens a file to size; a shorter or absent one is left for others to report.
-func (s *Store) cut(name string, size int64) error {
-	f, err := s.fs.Open(name, os.O_RDWR)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	n, err := f.Size()
-	if err == nil && n > size {
-		s.log.Info("cutting what was written beyond the last irreversible block", zap.String("file", name), zap.Int64("bytes", n-size), zap.Uint64("height", s.lib.Height))
-		err = f.Truncate(size)
-	}
-	return errors.Join(err, f.Close())
 }
 
 // openActive opens the active segment for appending. If the file is gone its blocks are damaged, not the store.

@@ -22,6 +22,7 @@ type Store struct {
 	log     *zap.Logger
 	metrics *metrics
 	gate    *gate
+	looking bool // changes stay in memory (Inspect)
 	lock    io.Closer
 	meta    *leveldb.DB
 	derived *leveldb.DB
@@ -34,6 +35,11 @@ type Store struct {
 	stopped  chan struct{} // the writer has ended
 	closeOne sync.Once
 	closeErr error
+
+	// Written by Open only.
+	asides   map[string]string // folder of what was set aside, by reason
+	moved    []Aside
+	findings []Problem
 
 	mu sync.RWMutex
 	state

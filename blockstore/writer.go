@@ -96,11 +96,18 @@ func (w *writer) sealAndCreate(fs FS, number uint32, first uint64) error {
 func (w *writer) create(fs FS, number uint32, first uint64) error {
 	failpoint.Hit("blockstore.segment.create.before")
 	name := segmentName(number)
-	f, err := fs.Open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	f, err := fs.Open(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
 	w.seg, w.segNumber, w.segDirty = f, number, false
+	size, err := f.Size()
+	if err == nil && size > 0 {
+		return fmt.Errorf("create %s: there is a file of this name with %d bytes, which nothing lists; move it away", name, size)
+	}
+	if err != nil {
+		return fmt.Errorf("create %s: %w", name, err)
+	}
 	err = writeAll(f, encodeSegmentHeader(number, first), 0)
 	if err == nil {
 		err = f.Sync()

@@ -23,16 +23,44 @@ const (
 	readAhead  = 64 // blocks decoded while the driver works
 )
 
-// OpenStore opens the block store of a stopped node's folder, for export and fsck.
-func OpenStore(cfg *config.Config, log *zap.Logger) (*blockstore.Store, *genesis.Genesis, error) {
-	gen, err := genesis.Load(cfg.Path(cfg.Genesis))
-	if err != nil {
-		return nil, nil, err
-	}
+// OpenStore opens the block store of a stopped node's folder for use: it recovers as at a start, and Fsck may repair.
+func OpenStore(cfg *config.Config, log *zap.Logger) (*blockstore.Store, error) {
 	sc := cfg.Store
 	sc.Dir = cfg.Path(sc.Dir)
-	s, err := blockstore.Open(sc, log, nil)
-	return s, gen, err
+	return blockstore.Open(sc, log, nil)
+}
+
+// InspectStore opens it to look at it: nothing of the folder changes.
+func InspectStore(cfg *config.Config, log *zap.Logger) (*blockstore.Store, error) {
+	sc := cfg.Store
+	sc.Dir = cfg.Path(sc.Dir)
+	return blockstore.Inspect(sc, log)
+}
+
+// RestoreBlocks writes the blocks of an export file over records of these heights, which Fsck found damaged, and returns
+// how many were restored. Blocks of other heights are passed over. The store checks that a block is the one that it
+// lacks; the seal, which is not part of a block's hash, is checked here.
+func RestoreBlocks(store *blockstore.Store, file *blockstore.ImportReader, damaged map[uint64]bool) (restored int, err error) {
+	for restored < len(damaged) {
+		b, err := file.Next()
+		if errors.Is(err, io.EOF) {
+			return restored, nil
+		}
+		if err != nil {
+			return restored, err
+		}
+		if !damaged[b.Number()] {
+			continue
+		}
+		if by, err := b.SealedHeader.Signer(); b.Number() > 0 && (err != nil || by != b.SealedHeader.Header.Coinbase) {
+			return restored, fmt.Errorf("block %d of the file is not sealed by its producer %s", b.Number(), b.SealedHeader.Header.Coinbase)
+		}
+		if err := store.Replace(b.Number(), b); err != nil {
+			return restored, err
+		}
+		restored++
+	}
+	return restored, nil
 }
 
 // Import checks, executes and stores the blocks of an export file in the folder of a stopped node, in the mode of

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -299,6 +300,13 @@ func (p *dir) set(base string, f *inode) {
 	p.pending = append(p.pending, dirChange{base, f})
 }
 
+// forget removes a name and all that is pending for it, durably.
+func (p *dir) forget(base string) {
+	delete(p.now, base)
+	delete(p.durable, base)
+	p.pending = slices.DeleteFunc(p.pending, func(c dirChange) bool { return c.name == base })
+}
+
 // Corrupt changes the contents of a file, synced, without counting as a change: damage to the medium.
 func (d *Disk) Corrupt(name string, fn func(data []byte) []byte) error {
 	d.mu.Lock()
@@ -313,6 +321,17 @@ func (d *Disk) Corrupt(name string, fn func(data []byte) []byte) error {
 	}
 	*f = *newInode(fn(append([]byte(nil), f.data...)))
 	return nil
+}
+
+// Each gives every file as it is, synced or not; data is a copy.
+func (d *Disk) Each(fn func(name string, data []byte)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for dn, p := range d.dirs {
+		for base, f := range p.now {
+			fn(path.Join(dn, base), append([]byte(nil), f.data...))
+		}
+	}
 }
 
 // Lose removes files whose path begins with prefix, for good, without counting as a change.
@@ -350,5 +369,9 @@ func (d *Disk) Lock(name string) (io.Closer, error) {
 		return nil, fmt.Errorf("faultfs: %s is locked", name)
 	}
 	d.locks[name] = true
+	if p, base, err := d.parent(name); err == nil && p.now[base] == nil { // the file stays, as on a real disk
+		n := newInode(nil)
+		p.now[base], p.durable[base] = n, n
+	}
 	return lockCloser{d, name}, nil
 }

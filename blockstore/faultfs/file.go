@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/bornode/bornode/blockstore"
 )
@@ -59,10 +60,20 @@ func (d *Disk) Remove(name string) error {
 	return nil
 }
 
-// Rename implements blockstore.FS; both names are in one directory, so that it is one change.
+// Rename implements blockstore.FS. Within one directory it is a change of names like any other. A directory, or a file
+// that goes to another directory, moves at once and durably, as in the journal of a file system: never to both names
+// or to none.
 func (d *Disk) Rename(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if moved := d.dirs[path.Clean(from)]; moved != nil {
+		if _, err := d.change(Rename, from); err != nil {
+			return err
+		}
+		delete(d.dirs, path.Clean(from))
+		d.dirs[path.Clean(to)] = moved
+		return nil
+	}
 	p, base, err := d.parent(from)
 	if err != nil {
 		return err
@@ -72,11 +83,17 @@ func (d *Disk) Rename(from, to string) error {
 		return err
 	}
 	f := p.now[base]
-	if f == nil || p != q {
+	if f == nil {
 		return &os.PathError{Op: "rename", Path: from, Err: os.ErrNotExist}
 	}
 	if _, err := d.change(Rename, from); err != nil {
 		return err
+	}
+	if p != q {
+		p.forget(base)
+		q.forget(target)
+		q.now[target], q.durable[target] = f, f
+		return nil
 	}
 	p.set(target, f) // a crash between the two leaves both names, as a journaling file system may not; harmless
 	p.set(base, nil)
@@ -90,11 +107,20 @@ func (d *Disk) List(name string) ([]string, error) {
 	if err := d.alive(); err != nil {
 		return nil, err
 	}
-	p := d.dirs[path.Clean(name)]
-	if p == nil {
-		return nil, nil
+	name = path.Clean(name)
+	names := make(map[string]bool)
+	if p := d.dirs[name]; p != nil {
+		for base := range p.now {
+			names[base] = true
+		}
 	}
-	return sortedKeys(p.now), nil
+	for dir := range d.dirs { // those below, by their first part
+		if rest, ok := strings.CutPrefix(dir, name+"/"); ok {
+			first, _, _ := strings.Cut(rest, "/")
+			names[first] = true
+		}
+	}
+	return sortedKeys(names), nil
 }
 
 // Mkdir implements blockstore.FS.

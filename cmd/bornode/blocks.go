@@ -15,12 +15,14 @@ import (
 
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/config"
+	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/telemetry"
 	"github.com/bornode/bornode/node"
 )
 
-// offline is a command on the folder of a node that does not run.
-func offline(use, short string, run func(cmd *cobra.Command, c *config.Config, log *zap.Logger) error) *cobra.Command {
+// offline is a command on the folder of a node that does not run. One that only looks changes nothing of the folder;
+// looks is asked when the flags are known.
+func offline(use, short string, looks func() bool, run func(cmd *cobra.Command, c *config.Config, log *zap.Logger) error) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		c, err := loadConfig(dir, cmd.Flags())
@@ -32,7 +34,11 @@ func offline(use, short string, run func(cmd *cobra.Command, c *config.Config, l
 		if err != nil {
 			return err
 		}
-		unlock, err := lockFolder(c.DataDir)
+		lock := lockFolder
+		if looks() {
+			lock = watchFolder
+		}
+		unlock, err := lock(c.DataDir)
 		if err != nil {
 			return err
 		}
@@ -43,11 +49,18 @@ func offline(use, short string, run func(cmd *cobra.Command, c *config.Config, l
 	return cmd
 }
 
+func always() bool { return true }
+func never() bool  { return false }
+
 func exportCommand() *cobra.Command {
 	var out string
 	var from, to uint64
-	cmd := offline("export", "Write irreversible blocks to a file", func(cmd *cobra.Command, c *config.Config, log *zap.Logger) (err error) {
-		store, gen, err := node.OpenStore(c, log)
+	cmd := offline("export", "Write irreversible blocks to a file", always, func(cmd *cobra.Command, c *config.Config, log *zap.Logger) (err error) {
+		gen, err := genesis.Load(c.Path(c.Genesis))
+		if err != nil {
+			return err
+		}
+		store, err := node.InspectStore(c, log)
 		if err != nil {
 			return err
 		}
@@ -79,7 +92,7 @@ func exportCommand() *cobra.Command {
 
 func importCommand() *cobra.Command {
 	var in, mode string
-	cmd := offline("import", "Check, execute and store blocks from a file", func(cmd *cobra.Command, c *config.Config, log *zap.Logger) error {
+	cmd := offline("import", "Check, execute and store blocks from a file", never, func(cmd *cobra.Command, c *config.Config, log *zap.Logger) error {
 		if mode != "" {
 			c.Sync.Mode = mode
 			if err := c.Sync.Validate(); err != nil {
@@ -115,40 +128,6 @@ func importCommand() *cobra.Command {
 	cmd.Flags().StringVar(&in, "in", "", "file written by bornode export")
 	cmd.Flags().StringVar(&mode, "mode", "", "full or certified; default: sync.mode of the configuration")
 	_ = cmd.MarkFlagRequired("in")
-	return cmd
-}
-
-func fsckCommand() *cobra.Command {
-	var o blockstore.FsckOptions
-	cmd := offline("fsck", "Check every stored block and index", func(cmd *cobra.Command, c *config.Config, log *zap.Logger) (err error) {
-		store, _, err := node.OpenStore(c, log)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, store.Close()) }()
-		var bar *bar
-		r, err := store.Fsck(cmd.Context(), o, func(p blockstore.FsckProgress) {
-			if bar == nil {
-				bar = newBar(cmd.ErrOrStderr(), "fsck", 0, p.Total)
-			}
-			bar.at(p.Done)
-		})
-		if err != nil {
-			return err
-		}
-		w := cmd.OutOrStdout()
-		for _, p := range r.Problems {
-			fmt.Fprintf(w, "%s at height %d: %s\n", p.Kind, p.Height, p.Text)
-		}
-		fmt.Fprintf(w, "blocks %d to %d: %d irreversible in %d segments (%d bytes), %d reversible, %d transactions; %d problems, %d repaired\n",
-			r.First, r.LIB, r.Blocks, r.Segments, r.Bytes, r.Reversible, r.Transactions, r.Found, r.Repaired)
-		if !r.Sound() {
-			return fmt.Errorf("%d problems are left; run the node to fetch damaged blocks again, or bornode fsck --repair for indexes", r.Found-r.Repaired)
-		}
-		return nil
-	})
-	cmd.Flags().BoolVar(&o.Repair, "repair", false, "make damaged indexes again")
-	cmd.Flags().BoolVar(&o.Transactions, "transactions", false, "also look up every transaction and receipt")
 	return cmd
 }
 

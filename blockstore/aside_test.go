@@ -1,0 +1,190 @@
+package blockstore_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/blockstore/faultfs"
+)
+
+// contents reads all files of a disk.
+func contents(t *testing.T, disk *faultfs.Disk) map[string][]byte {
+	t.Helper()
+	files := make(map[string][]byte)
+	disk.Each(func(name string, data []byte) { files[name] = data })
+	return files
+}
+
+// requireKept checks that the bytes of every record of these blocks are still in a segment file, in place or aside.
+func requireKept(t *testing.T, disk *faultfs.Disk, records map[uint64][]byte, note string) {
+	t.Helper()
+	var all [][]byte
+	for name, data := range contents(t, disk) {
+		if strings.HasSuffix(name, ".seg") {
+			all = append(all, data)
+		}
+	}
+	for height, rec := range records {
+		require.True(t, slices.ContainsFunc(all, func(data []byte) bool { return bytes.Contains(data, rec) }), "%s: the record of block %d is gone", note, height)
+	}
+}
+
+// metaInTables makes a store whose primary database has tables, a manifest with history and a journal, several sealed
+// segments and reversible blocks.
+func metaInTables(t *testing.T) (disk *faultfs.Disk, done []*block.Block, records map[uint64][]byte) {
+	t.Helper()
+	disk = faultfs.New()
+	chain := line(nil, damageBlocks, 1, 2, 300)
+	for i := 0; i < len(chain); i += 10 {
+		s := open(t, disk) // each start writes the journal to a table
+		require.NoError(t, s.PutReversible(chain[i:i+10]))
+		up := chain[i : i+10]
+		if i+10 == len(chain) {
+			up = chain[i : i+5]
+		}
+		require.NoError(t, s.Finalize(final(up...)))
+		require.NoError(t, s.Close())
+	}
+	s := open(t, disk)
+	defer s.Close()
+	records = make(map[uint64][]byte)
+	done = chain[:damageBlocks-5]
+	files := contents(t, disk)
+	for _, b := range done {
+		e, err := s.Entry(b.Number())
+		require.NoError(t, err)
+		seg := s.Segments()[e.Segment-1]
+		records[b.Number()] = files[seg.Name][e.Offset:e.End()]
+	}
+	require.Greater(t, len(s.Segments()), 3)
+	return disk, done, records
+}
+
+// TestDamagedMeta flips one bit anywhere in the primary database. To look at the store changes nothing; to open it
+// never takes a whole record away, with an error that says what to do or with every block that the LIB covers.
+func TestDamagedMeta(t *testing.T) {
+	disk0, chain, records := metaInTables(t)
+	runs := 120
+	if long {
+		runs = 2000
+	}
+	opened, refused, whole := 0, 0, 0
+	for seed := range uint64(runs) { //nolint:gosec // positive
+		rng := rand.New(rand.NewPCG(seed, 5))
+		disk := disk0.Copy()
+		names, err := disk.List("meta")
+		require.NoError(t, err)
+		name := "meta/" + names[rng.IntN(len(names))]
+		require.NoError(t, disk.Corrupt(name, func(b []byte) []byte {
+			if len(b) > 0 {
+				b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+			}
+			return b
+		}))
+		note := fmt.Sprintf("seed %d, %s", seed, name)
+		before, changes := contents(t, disk), disk.Changes()
+		if s, err := blockstore.Inspect(config(disk), nil); err == nil {
+			_, err := s.Fsck(t.Context(), blockstore.FsckOptions{Transactions: true}, nil)
+			require.NoError(t, err, note)
+			require.NoError(t, s.Close(), note)
+		}
+		require.Equal(t, changes, disk.Changes(), "%s: looking at the store changes it", note)
+		require.Equal(t, before, contents(t, disk), note)
+
+		s, err := blockstore.Open(config(disk), nil, nil)
+		requireKept(t, disk, records, note)
+		if err != nil {
+			require.Contains(t, err.Error(), "move the store's directory away and synchronise again", note)
+			refused++
+			continue
+		}
+		opened++
+		height, _ := s.LIB()
+		require.False(t, s.Empty(), note)
+		requireChain(t, s, chain[:height+1])
+		if int(height)+1 == len(chain) { //nolint:gosec // small
+			whole++
+		}
+		// What comes again from a peer, or is built on, finds its place.
+		rest := append(slices.Clone(chain[height+1:]), child(chain[len(chain)-1], 1, 2, 300))
+		require.NoError(t, s.AppendFinal(rest, final(rest...)), note)
+		s = reopen(t, s, disk)
+		requireChain(t, s, append(slices.Clone(chain), rest[len(rest)-1]))
+		require.NoError(t, s.Close())
+		requireKept(t, disk, records, note)
+	}
+	t.Logf("%d opened (%d with the newest LIB), %d refused", opened, whole, refused)
+	require.Greater(t, opened, runs/2)
+	require.Greater(t, whole, runs/2)
+}
+
+// TestLookingChangesNothing: neither a crashed nor a sound store changes when it is looked at, and what a start would
+// repair is part of the report.
+func TestLookingChangesNothing(t *testing.T) {
+	disk, chain := damaged(t)
+	s := open(t, disk)
+	more := line(chain[len(chain)-1], 30, 1, 2, 300)
+	var crashed *faultfs.Disk
+	disk.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if strings.HasPrefix(c.Name, "meta/") { // records are durable, the commit is not
+			return faultfs.Verdict{Crash: true}
+		}
+		return faultfs.Verdict{}
+	}, 1)
+	require.Error(t, s.AppendFinal(more, final(more...)))
+	crashed = disk.Crashed()
+	require.NotNil(t, crashed)
+	_ = s.Close()
+
+	before, changes := contents(t, crashed), crashed.Changes()
+	looked, err := blockstore.Inspect(config(crashed), nil)
+	require.NoError(t, err)
+	requireChain(t, looked, chain)
+	report, err := looked.Fsck(t.Context(), blockstore.FsckOptions{}, nil)
+	require.NoError(t, err)
+	require.NotEmpty(t, report.Moved, "it says what a start sets aside")
+	require.NoError(t, looked.AppendFinal(more[:3], final(more[:3]...)), "changes stay in memory")
+	requireChain(t, looked, append(slices.Clone(chain), more[:3]...))
+	require.NoError(t, looked.Close())
+	require.Equal(t, changes, crashed.Changes())
+	require.Equal(t, before, contents(t, crashed))
+
+	s = open(t, crashed)
+	requireChain(t, s, chain)
+	require.NoError(t, s.AppendFinal(more, final(more...)))
+	report, err = s.Fsck(t.Context(), blockstore.FsckOptions{}, nil)
+	require.NoError(t, err)
+	require.Len(t, report.Asides, 1)
+	_, err = blockstore.Inspect(config(crashed), nil)
+	require.ErrorContains(t, err, "locked", "a store in use is not looked at")
+}
+
+// TestUnlistedSegments: segments that the database does not list are listed again when they fit, and are never removed.
+func TestUnlistedSegments(t *testing.T) {
+	for _, lose := range [][]int{{0}, {1}, {2, 3}, {0, 1, 2}} {
+		disk, chain := damaged(t)
+		blockstore.ForgetSegments(t, config(disk), lose...)
+		s := open(t, disk)
+		requireChain(t, s, chain)
+		for i, seg := range s.Segments() {
+			require.EqualValues(t, i+1, seg.Number)
+		}
+		report, err := s.Fsck(t.Context(), blockstore.FsckOptions{}, nil)
+		require.NoError(t, err)
+		require.True(t, report.Sound(), "%+v", report)
+		require.Equal(t, len(lose), report.Found)
+		s = reopen(t, s, disk)
+		report, err = s.Fsck(t.Context(), blockstore.FsckOptions{}, nil)
+		require.NoError(t, err)
+		require.Zero(t, report.Found, "%+v", report)
+		require.NoError(t, s.Close())
+	}
+}

@@ -1,0 +1,240 @@
+package blockstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/syndtr/goleveldb/leveldb"
+	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
+	"github.com/syndtr/goleveldb/leveldb/iterator"
+	"github.com/syndtr/goleveldb/leveldb/journal"
+	"github.com/syndtr/goleveldb/leveldb/opt"
+	"github.com/syndtr/goleveldb/leveldb/storage"
+	"github.com/syndtr/goleveldb/leveldb/table"
+	"github.com/syndtr/goleveldb/leveldb/util"
+)
+
+// goleveldb skips what it cannot read of a journal or a manifest without a word, removes tables that a damaged manifest
+// no longer lists, and its recovery writes over damaged tables. What it would lose this way is looked for before it
+// opens a database of primary data; a damaged database is rebuilt beside the old one from every entry that can be read,
+// and the old one is kept.
+
+// levelCondition is what the files of a goleveldb database say of themselves.
+type levelCondition struct {
+	damage string   // what is damaged, empty if nothing is known to be
+	torn   bool     // the only damage is an end that was not written whole, as a power cut leaves it
+	tails  []string // journals whose end cannot be read
+}
+
+// examineLevel reads the journals and manifests of a database. Tables are left out: reading the database finds damage
+// in them, and nothing is skipped there.
+func examineLevel(fs FS, dir string) (levelCondition, error) {
+	var c levelCondition
+	names, err := fs.List(dir)
+	if err != nil {
+		return c, err
+	}
+	for _, base := range names {
+		fd, ok := parseLevelName(base)
+		if !ok || fd.Type != storage.TypeJournal && fd.Type != storage.TypeManifest {
+			continue
+		}
+		name := dir + "/" + base
+		inside, tail, err := readLevelLog(fs, name, func([]byte) error { return nil })
+		switch {
+		case err != nil:
+			return c, err
+		case inside:
+			c.damage, c.torn = name+" is damaged", false
+		case tail && fd.Type == storage.TypeJournal:
+			c.tails = append(c.tails, name)
+		case tail && c.damage == "":
+			c.damage, c.torn = name+" ends in bytes that cannot be read", true
+		}
+	}
+	return c, nil
+}
+
+// levelDrops counts what a journal reader could not read.
+type levelDrops int
+
+func (d *levelDrops) Drop(error) { *d++ }
+
+// readLevelLog gives every record of a journal or manifest that can be read. inside: something before the last of them
+// cannot; tail: something behind it cannot, as a write that a power cut ended leaves it.
+func readLevelLog(fs FS, name string, fn func(record []byte) error) (inside, tail bool, err error) {
+	f, err := fs.Open(name, os.O_RDONLY)
+	if err != nil {
+		return false, false, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return false, false, err
+	}
+	drops := new(levelDrops)
+	before := levelDrops(0) // of drops, those before the last whole record
+	in := journal.NewReader(io.NewSectionReader(f, 0, size), drops, false, true)
+	for {
+		r, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return before > 0, *drops > before, nil
+		}
+		if err != nil {
+			return false, false, fmt.Errorf("read %s: %w", name, err)
+		}
+		record, err := io.ReadAll(r)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			continue // counted as dropped
+		}
+		if err != nil {
+			return false, false, fmt.Errorf("read %s: %w", name, err)
+		}
+		before = *drops
+		if err := fn(record); err != nil {
+			return false, false, err
+		}
+	}
+}
+
+// verifyLevel reads every entry of an open database.
+func verifyLevel(db *leveldb.DB) error {
+	it := db.NewIterator(nil, nil)
+	defer it.Release()
+	for it.Next() {
+	}
+	return it.Error()
+}
+
+// salvageLevel writes the newest version of every entry that can be read in the files of a database to a new database.
+// It changes nothing of the old one.
+func salvageLevel(fs FS, dir string, to *leveldb.DB) error {
+	newest := make(map[string]uint64) // sequence numbers
+	err := eachLevelEntry(fs, dir, func(seq uint64, key, _ []byte, _ bool) error {
+		newest[string(key)] = max(newest[string(key)], seq)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	batch := new(leveldb.Batch)
+	err = eachLevelEntry(fs, dir, func(seq uint64, key, value []byte, deleted bool) error {
+		if deleted || newest[string(key)] != seq {
+			return nil
+		}
+		batch.Put(key, value)
+		if len(batch.Dump()) < writeChunkBytes {
+			return nil
+		}
+		defer batch.Reset()
+		return to.Write(batch, nil)
+	})
+	if err != nil {
+		return err
+	}
+	return to.Write(batch, &opt.WriteOptions{Sync: true})
+}
+
+type levelEntryFunc func(seq uint64, key, value []byte, deleted bool) error
+
+// eachLevelEntry gives all versions of all entries that can be read, in no order.
+func eachLevelEntry(fs FS, dir string, fn levelEntryFunc) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	for _, base := range names {
+		fd, ok := parseLevelName(base)
+		switch {
+		case ok && fd.Type == storage.TypeTable:
+			err = eachTableEntry(fs, dir+"/"+base, fd, fn)
+		case ok && fd.Type == storage.TypeJournal:
+			_, _, err = readLevelLog(fs, dir+"/"+base, func(record []byte) error { return eachBatchEntry(record, fn) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachTableEntry reads a table. Its keys end in sequence number and kind, 8 bytes little-endian.
+func eachTableEntry(fs FS, name string, fd storage.FileDesc, fn levelEntryFunc) error {
+	f, err := fs.Open(name, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	r, err := table.NewReader(struct{ io.ReaderAt }{f}, size, fd, nil, util.NewBufferPool(opt.DefaultBlockSize+5), &opt.Options{Strict: opt.StrictBlockChecksum, DisableBlockCache: true})
+	if lerrors.IsCorrupted(err) {
+		return nil // nothing of it can be read
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	defer r.Release()
+	it := r.NewIterator(nil, nil)
+	defer it.Release()
+	if x, ok := it.(iterator.ErrorCallbackSetter); ok {
+		x.SetErrorCallback(func(error) {}) // a damaged part is passed over
+	}
+	for it.Next() {
+		key := it.Key()
+		if len(key) < 8 {
+			continue
+		}
+		tail := binary.LittleEndian.Uint64(key[len(key)-8:])
+		if kind := tail & 0xff; kind <= 1 {
+			if err := fn(tail>>8, key[:len(key)-8], it.Value(), kind == 0); err != nil {
+				return err
+			}
+		}
+	}
+	if err := it.Error(); err != nil && !lerrors.IsCorrupted(err) {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	return nil
+}
+
+// batchEntries gives the entries of a journal's record: sequence number of the first (8, little-endian), their number
+// (4), then the entries, which count on.
+type batchEntries struct {
+	seq uint64
+	fn  levelEntryFunc
+	err error
+}
+
+func (b *batchEntries) put(key, value []byte, deleted bool) {
+	if b.err == nil {
+		b.err = b.fn(b.seq, key, value, deleted)
+	}
+	b.seq++
+}
+
+func (b *batchEntries) Put(key, value []byte) { b.put(key, value, false) }
+func (b *batchEntries) Delete(key []byte)     { b.put(key, nil, true) }
+
+func eachBatchEntry(record []byte, fn levelEntryFunc) error {
+	const head = 12
+	if len(record) < head {
+		return nil
+	}
+	batch := new(leveldb.Batch)
+	if err := batch.Load(record[head:]); err != nil {
+		return nil //nolint:nilerr // no batch: passed over
+	}
+	b := &batchEntries{seq: binary.LittleEndian.Uint64(record), fn: fn}
+	if err := batch.Replay(b); err != nil {
+		return err
+	}
+	return b.err
+}

@@ -1,0 +1,225 @@
+package blockstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
+)
+
+// trim takes away what lies beyond the LIB (a commit that did not end, docs/storage.md "Commit") and below the first
+// height (a pruning that did not end). Nobody was told that the former is durable, but a database that damage has set
+// back looks the same from here; so whole records go to the aside folder, and only bytes that are no record are cut.
+func (s *Store) trim() error {
+	names, err := s.fs.List(segmentDir)
+	if err != nil {
+		return err
+	}
+	listed := make(map[uint32]bool)
+	for _, seg := range s.Segments() {
+		listed[seg.Number] = true
+	}
+	for _, base := range names {
+		n, ok := parseSegmentName(base)
+		switch {
+		case !ok || listed[n]:
+		case !s.has:
+			err = s.setAside(asideNoLIB, segmentDir+"/"+base, "a segment of a store without a last irreversible block: a first commit that did not end, or history whose database was lost")
+		case n > s.lib.Segment:
+			err = s.trimBeyond(n)
+		default:
+			err = s.trimPruned(n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.trimIndex(); err != nil || !s.has {
+		return err
+	}
+	if err := s.cutActive(); err != nil {
+		return err
+	}
+	_, err = s.cut(indexName(s.lib.Height), indexOffset(s.lib.Height)+block.IndexEntryBytes, nil)
+	return err
+}
+
+// trimBeyond takes away a segment behind the active one.
+func (s *Store) trimBeyond(n uint32) error {
+	name := segmentName(n)
+	low, high, found, err := s.wholeRecords(name, segmentHeaderBytes)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		s.log.Info("removing a segment without a whole record: a commit that did not end", zap.String("file", name))
+		return s.fs.Remove(name)
+	case low <= s.lib.Height:
+		return fmt.Errorf("%s holds block %d although it lies behind %s, which ends in the last irreversible block %d: the database %s is damaged; restore it from a backup, or move the store's directory away and synchronise again", name, low, segmentName(s.lib.Segment), s.lib.Height, metaDir)
+	}
+	return s.setAside(asideBeyond, name, fmt.Sprintf("blocks %d to %d lie above the last irreversible block %d: a commit that did not end, or one that a damaged database has lost", low, high, s.lib.Height))
+}
+
+// trimPruned takes away a segment below the first height: Prune makes that height durable, removes the entries and then
+// the files. The proof is that the segment which begins with the first height is there and this one lies before it and
+// holds no record from that height on. What cannot be proven stays where it is.
+func (s *Store) trimPruned(n uint32) error {
+	name := segmentName(n)
+	segs := s.Segments()
+	if oldest := segs[0]; n < oldest.Number && oldest.First == s.lib.First && s.headerFits(oldest) {
+		_, high, found, err := s.wholeRecords(name, segmentHeaderBytes)
+		if err != nil {
+			return err
+		}
+		if !found || high < s.lib.First {
+			s.log.Info("removing a segment whose pruning did not end", zap.String("file", name), zap.Uint64("first", s.lib.First))
+			return s.fs.Remove(name)
+		}
+	}
+	s.finding(ProblemSegment, 0, fmt.Sprintf("%s is not in the list of segments and does not fit between its neighbours; it stays where it is", name))
+	return nil
+}
+
+// headerFits reports whether the header of a segment can be read and is the right one.
+func (s *Store) headerFits(seg Segment) bool {
+	b := make([]byte, segmentHeaderBytes)
+	return s.files.readAt(seg.Name, b, 0) == nil && checkSegmentHeader(b, seg.Number, seg.First) == nil
+}
+
+// trimIndex takes away index files without any height of the store.
+func (s *Store) trimIndex() error {
+	names, err := s.fs.List(indexDir)
+	if err != nil {
+		return err
+	}
+	for _, base := range names {
+		first, ok := parseIndexName(base)
+		switch {
+		case !ok:
+		case !s.has || first > s.lib.Height:
+			err = s.setAside(asideIndex, indexDir+"/"+base, "an index file of heights above the last irreversible block")
+		case first+indexFileEntries <= s.lib.First: // what it says of pruned blocks is of no use, and segments say the same
+			s.log.Info("removing an index file whose pruning did not end", zap.String("file", base), zap.Uint64("first", s.lib.First))
+			err = s.fs.Remove(indexDir + "/" + base)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutActive cuts what the active segment holds beyond the LIB. Whole records of it are kept as a segment file of their
+// own.
+func (s *Store) cutActive() error {
+	name, end := segmentName(s.lib.Segment), int64(s.lib.End) //nolint:gosec // bounded
+	_, err := s.cut(name, end, func(size int64) error {
+		low, high, found, err := s.wholeRecords(name, end)
+		if err != nil || !found {
+			return err
+		}
+		tail := make([]byte, size-end)
+		if err := s.files.readAt(name, tail, end); err != nil {
+			return err
+		}
+		if low <= s.lib.Height {
+			return fmt.Errorf("%s holds block %d behind the place where the last irreversible block %d ends: the database %s is damaged; restore it from a backup, or move the store's directory away and synchronise again", name, low, s.lib.Height, metaDir)
+		}
+		data := append(encodeSegmentHeader(s.lib.Segment, low), tail...)
+		return s.keepAside(asideBeyond, name, data, fmt.Sprintf("blocks %d to %d lie above the last irreversible block %d: a commit that did not end, or one that a damaged database has lost", low, high, s.lib.Height))
+	})
+	return err
+}
+
+// cut shortens a file to size after before (may be nil) has seen its size; a shorter or absent one is left for others
+// to report.
+func (s *Store) cut(name string, size int64, before func(was int64) error) (done bool, err error) {
+	f, err := s.fs.Open(name, os.O_RDWR)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	n, err := f.Size()
+	if err == nil && n > size {
+		if before != nil {
+			err = before(n)
+		}
+		if err == nil {
+			s.log.Info("cutting what was written beyond the last irreversible block", zap.String("file", name), zap.Int64("bytes", n-size), zap.Uint64("height", s.lib.Height))
+			err, done = f.Truncate(size), true
+		}
+	}
+	return done, errors.Join(err, f.Close())
+}
+
+// wholeRecords looks for records whose checksum is right from an offset of a segment file on, also behind bytes that
+// are none, and gives the lowest and highest height.
+func (s *Store) wholeRecords(name string, from int64) (low, high uint64, found bool, err error) {
+	f, err := s.fs.Open(name, os.O_RDONLY)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return 0, 0, false, err
+	}
+	w := &window{f: f}
+	low = math.MaxUint64
+	for off := from; off+recordHeaderBytes < size; {
+		h, ok, err := s.recordIn(w, off, size)
+		if err != nil {
+			return 0, 0, false, fmt.Errorf("read %s: %w", name, err)
+		}
+		if !ok {
+			off++
+			continue
+		}
+		low, high, found = min(low, h.Height), max(high, h.Height), true
+		off += recordHeaderBytes + int64(h.Length)
+	}
+	return low, high, found, nil
+}
+
+// recordIn checks whether a whole record begins at off. The height is looked at first: a segment holds no more blocks
+// than bytes, so most bytes that are no record need no checksum.
+func (s *Store) recordIn(w *window, off, size int64) (h block.RecordHeader, ok bool, err error) {
+	b, err := w.at(off, recordHeaderBytes)
+	if err != nil {
+		return h, false, err
+	}
+	h, err = block.DecodeRecordHeader(b)
+	end := off + recordHeaderBytes + int64(h.Length)
+	if err != nil || end > size || h.Height > s.lib.Height+maxSegmentBytes {
+		return h, false, nil //nolint:nilerr // no record
+	}
+	if b, err = w.at(off, int(end-off)); err != nil {
+		return h, false, err
+	}
+	h, _, err = block.DecodeRecord(b)
+	return h, err == nil, nil
+}
+
+// readWhole reads a file of a database.
+func readWhole(fs FS, name string) ([]byte, error) {
+	f, err := fs.Open(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	_, err = io.Copy(&out, io.NewSectionReader(f, 0, size))
+	return out.Bytes(), err
+}
