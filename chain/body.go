@@ -8,33 +8,16 @@ import (
 	"sync/atomic"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/senders"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/rlp"
 )
 
-// trustedSigner answers Sender with an address that a certificate vouches for. It equals the signer it stands for,
-// so that types.Sender's cache, once filled through it, serves every later user of the transaction.
-type trustedSigner struct {
-	types.Signer
-	from common.Address
-}
-
-func (s *trustedSigner) Sender(*types.Transaction) (common.Address, error) { return s.from, nil }
-
-func (s *trustedSigner) Equal(o types.Signer) bool {
-	if t, ok := o.(*trustedSigner); ok {
-		o = t.Signer
-	}
-	return s.Signer.Equal(o)
-}
-
-// setSenders fills the sender cache of the block's transactions from its sender list.
+// setSenders attaches the block's sender list to its transactions: a certificate or an earlier check vouches for it.
 func (c *Chain) setSenders(b *block.Block) {
-	signers := make([]trustedSigner, len(b.Senders))
 	for i, tx := range b.Transactions {
-		signers[i] = trustedSigner{c.signer, b.Senders[i]}
-		_, _ = types.Sender(&signers[i], tx) // cannot fail
+		senders.Attach(c.signer, tx, b.Senders[i])
 	}
 }
 
@@ -65,7 +48,7 @@ func txListSize(tx *types.Transaction) uint64 {
 
 // CheckBody checks what the sealed header says of the body: the body digest (and that the header names the record
 // holding it), the size that no chain exceeds, that no blob transaction is in, and, unless trustSenders, the transaction root and every
-// sender, recovered in parallel. With trustSenders a certificate above the block vouches for root and senders. It may
+// sender, recovered in parallel unless this node recovered it before (Senders). With trustSenders a certificate above the block vouches for root and senders. It may
 // run for several blocks at once. Errors wrap ErrInvalidBody.
 func (c *Chain) CheckBody(b *block.Block, trustSenders bool) error {
 	if b == nil || b.SealedHeader == nil || b.Header == nil || b.Record == nil {
@@ -98,7 +81,7 @@ func (c *Chain) CheckBody(b *block.Block, trustSenders bool) error {
 	return c.recoverSenders(b)
 }
 
-// recoverSenders recovers and compares every sender. Workers take runs of transactions in order; the error reported
+// recoverSenders compares every sender with the one that this node recovers, now or before. Workers take runs of transactions in order; the error reported
 // is that of the lowest index.
 func (c *Chain) recoverSenders(b *block.Block) error {
 	n := len(b.Transactions)
@@ -109,6 +92,7 @@ func (c *Chain) recoverSenders(b *block.Block) error {
 	workers = min(workers, (n+sendersAtOnce-1)/sendersAtOnce)
 	var (
 		next  atomic.Int64
+		fresh atomic.Uint64 // signatures recovered
 		mu    sync.Mutex
 		badAt = n
 		bad   error
@@ -121,7 +105,10 @@ func (c *Chain) recoverSenders(b *block.Block) error {
 				return
 			}
 			for i := lo; i < min(lo+sendersAtOnce, n); i++ {
-				from, err := types.Sender(c.signer, b.Transactions[i])
+				from, recovered, err := c.senders.Sender(b.Transactions[i])
+				if recovered {
+					fresh.Add(1)
+				}
 				if err == nil && from != b.Senders[i] {
 					err = fmt.Errorf("sender is %s, the body says %s", from, b.Senders[i])
 				}
@@ -143,18 +130,22 @@ func (c *Chain) recoverSenders(b *block.Block) error {
 		work()
 	}
 	wg.Wait()
-	c.m.recoveries.Add(float64(n))
-	c.recoveries.Add(uint64(n)) //nolint:gosec // a length
+	c.m.recoveries.Add(float64(fresh.Load()))
+	c.recoveries.Add(fresh.Load())
 	if bad != nil {
 		return badBody(b, "transaction %d %s: %w", badAt, b.Transactions[badAt].Hash(), bad)
 	}
 	return nil
 }
 
-// SenderRecoveries is how many senders CheckBody recovered from signatures since Open.
+// SenderRecoveries is how many senders CheckBody itself had to recover from signatures since Open.
 func (c *Chain) SenderRecoveries() uint64 { return c.recoveries.Load() }
 
 // StateFlushes is how often the state was written to disk since Open, as far as the flush settings asked for it.
 func (c *Chain) StateFlushes() uint64 { return c.flushes.Load() }
+
+// Senders recovers the senders of transactions and remembers them, for all parts of the node that see transactions before
+// a block brings them.
+func (c *Chain) Senders() *senders.Cache { return c.senders }
 
 var errBlobTx = errors.New("blob transactions are refused")

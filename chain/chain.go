@@ -11,6 +11,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/bornode/bornode/internal/senders"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/lru"
 	"github.com/ethereum/go-ethereum/core"
@@ -30,6 +31,7 @@ type Chain struct {
 	schedule block.Schedule // of genesis
 	genesis  *block.Block
 	signer   types.Signer
+	senders  *senders.Cache
 	store    Store
 	states   *states
 	log      *zap.Logger
@@ -98,6 +100,7 @@ func Open(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Lo
 		receipts:     newReceiptWriter(), events: make(chan any, eventQueue),
 	}
 	c.signer = types.LatestSigner(c.config)
+	c.senders = senders.New(c.signer, sendersKept)
 	c.rules, c.asked = newRuleBook(c.params, gen.Upgrades()), newRuleBook(c.params, gen.Upgrades())
 	c.lastParams.Store(&c.params)
 	if err := c.openStore(); err != nil {

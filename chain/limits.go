@@ -19,6 +19,7 @@ const (
 	minTxGas      = 21_000  // no transaction fits into less
 	sizeMisses    = 16      // transactions too large for what is left of a block before building stops
 	readAheadTxs  = 64      // transactions from which on a block's accounts are read ahead of execution
+	sendersKept   = 1 << 17 // recovered senders in each of two generations: all that a full pool of default size holds; about 20 MiB at most
 	sendersAtOnce = 64      // transactions one sender-recovery worker takes at a time
 	recordReserve = 4 << 10 // bytes of a block kept free for header, record and seal without certificates
 	maxSystemRet  = 4 << 20 // bytes a system call may return

@@ -16,7 +16,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "bornode_chain_" + name, Help: help})
 	}
 	m := &metrics{
-		recoveries:    c("sender_recoveries_total", "senders recovered from signatures"),
+		recoveries:    c("sender_recoveries_total", "senders of blocks that had to be recovered from signatures: the node had not seen the transactions before"),
 		blocks:        c("executed_blocks_total", "blocks executed"),
 		txs:           c("executed_transactions_total", "transactions executed in blocks"),
 		gas:           c("executed_gas_total", "gas used by executed blocks"),

@@ -106,7 +106,7 @@ func (n *Node) openStorage(ctx context.Context) (err error) {
 	n.onClose(n.chain.Close)
 	poolCfg := n.cfg.Pool
 	poolCfg.Journal = n.cfg.Path(poolCfg.Journal)
-	if n.pool, err = txpool.New(poolCfg, n.chain, txpool.Deps{Allowed: (&allowed{chain: n.chain}).check, Log: n.log.Named("pool"), Registry: n.reg}); err != nil {
+	if n.pool, err = txpool.New(poolCfg, n.chain, txpool.Deps{Allowed: (&allowed{chain: n.chain}).check, Senders: n.chain.Senders(), Log: n.log.Named("pool"), Registry: n.reg}); err != nil {
 		return err
 	}
 	n.onClose(n.pool.Close)

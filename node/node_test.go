@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/state"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -101,6 +103,25 @@ func TestNodeRunsAndEnds(t *testing.T) {
 		goroutines(t, before)
 		c.Consensus.NewKey = false
 	}
+}
+
+// What the pool recovers is not recovered again for a block.
+func TestPoolAndChainShareSenders(t *testing.T) {
+	n, _ := open(t, folder(t))
+	defer n.close()
+	key, err := crypto.GenerateKey()
+	require.NoError(t, err)
+	tx, err := types.SignNewTx(key, types.LatestSigner(n.chain.Config()), &types.LegacyTx{To: new(common.Address), Gas: 21_000, GasPrice: big.NewInt(1)})
+	require.NoError(t, err)
+	require.ErrorIs(t, n.pool.Add([]*types.Transaction{tx}, false)[0], core.ErrInsufficientFunds)
+	raw, err := tx.MarshalBinary()
+	require.NoError(t, err)
+	inBlock := new(types.Transaction)
+	require.NoError(t, inBlock.UnmarshalBinary(raw))
+	from, recovered, err := n.chain.Senders().Sender(inBlock)
+	require.NoError(t, err)
+	require.False(t, recovered)
+	require.Equal(t, crypto.PubkeyToAddress(key.PublicKey), from)
 }
 
 // A node that cannot open leaves nothing behind either, wherever it failed.

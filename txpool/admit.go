@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
+	gethpool "github.com/ethereum/go-ethereum/core/txpool"
 	"github.com/ethereum/go-ethereum/core/types"
 	"go.uber.org/zap"
 )
@@ -56,7 +57,7 @@ func (p *Pool) closedErrors(n int) []error {
 }
 
 // precheck does what needs neither state nor the owner goroutine, spread over the processors: known hashes, form,
-// signature (the sender stays cached in the transaction), allow lists. It reports whether any transaction is left.
+// signature (the sender stays attached to the transaction), allow lists. It reports whether any transaction is left.
 func (p *Pool) precheck(txs []*types.Transaction, errs []error) bool {
 	var (
 		next atomic.Int64
@@ -90,17 +91,36 @@ func (p *Pool) check(tx *types.Transaction) error {
 	if tx.Type() == types.BlobTxType {
 		return ErrBlob
 	}
+	if tx.Size() > MaxTransactionBytes { // before its signature costs anything
+		return fmt.Errorf("%w: transaction size %d, limit %d", gethpool.ErrOversizedData, tx.Size(), MaxTransactionBytes)
+	}
+	from, err := p.sender(tx)
+	if err != nil {
+		return err
+	}
 	if err := p.legacy.ValidateTxBasics(tx); err != nil {
 		return err
 	}
 	if floor := p.floor.Load(); tx.GasFeeCapIntCmp(floor) < 0 {
 		return fmt.Errorf("%w: maxFeePerGas %s, the chain's lowest base fee is %s", errFeeBelowFloor, tx.GasFeeCap(), floor)
 	}
-	from, err := types.Sender(p.signer, tx)
-	if err != nil {
-		return err
-	}
 	return p.checkAllowed(from, tx)
+}
+
+// sender recovers the sender, once in this node for a node that shares what it recovered, and attaches it to tx.
+func (p *Pool) sender(tx *types.Transaction) (common.Address, error) {
+	if p.deps.Senders == nil {
+		from, err := types.Sender(p.signer, tx)
+		if err != nil {
+			return common.Address{}, fmt.Errorf("%w: %w", gethpool.ErrInvalidSender, err)
+		}
+		return from, nil
+	}
+	from, _, err := p.deps.Senders.Sender(tx)
+	if err != nil {
+		return common.Address{}, fmt.Errorf("%w: %w", gethpool.ErrInvalidSender, err)
+	}
+	return from, nil
 }
 
 func (p *Pool) checkAllowed(from common.Address, tx *types.Transaction) error {

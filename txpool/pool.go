@@ -22,9 +22,17 @@ type Deps struct {
 	// Allowed says whether an account may send transactions, or create a contract (optional lists of Members). Called
 	// from many goroutines; nil: everyone. Its answers may change only with the head, by the storage of the contracts Members
 	// and Producers.
-	Allowed  func(from common.Address, create bool) error
+	Allowed func(from common.Address, create bool) error
+	// Senders recovers the senders of transactions; called from many goroutines. nil: the pool recovers them by itself.
+	Senders  Senders
 	Log      *zap.Logger
 	Registry prometheus.Registerer
+}
+
+// Senders gives the account that signed a transaction, and attaches it to the transaction for types.Sender with the
+// chain's newest signer. recovered says that the signature had to be recovered.
+type Senders interface {
+	Sender(tx *types.Transaction) (from common.Address, recovered bool, err error)
 }
 
 // Pool is the transaction pool. Its methods may be called from any goroutine.

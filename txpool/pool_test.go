@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/bornode/bornode/internal/leaks"
+	senderscache "github.com/bornode/bornode/internal/senders"
 )
 
 const (
@@ -430,4 +431,39 @@ func FuzzJournal(f *testing.F) {
 			_ = tx.Hash()
 		}
 	})
+}
+
+// sharedSenders is what the other parts of a node have recovered already.
+type sharedSenders struct {
+	mu    sync.Mutex
+	known map[common.Hash]common.Address
+	asked int
+	t     *testing.T
+}
+
+func (s *sharedSenders) Sender(tx *types.Transaction) (common.Address, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	from, ok := s.known[tx.Hash()]
+	if !ok {
+		return common.Address{}, true, types.ErrInvalidSig
+	}
+	senderscache.Attach(types.LatestSigner(params.MergedTestChainConfig), tx, from)
+	return from, false, nil
+}
+
+// The pool takes the senders that the node knows and recovers none of its own.
+func TestSharedSendersAreUsed(t *testing.T) {
+	ss, addrs := senders(t, 2)
+	c := newFakeChain(t, addrs...)
+	shared := &sharedSenders{t: t, known: make(map[common.Hash]common.Address)}
+	p := open(t, c, func(_ *Config, d *Deps) { d.Senders = shared })
+	// Nobody could recover this signature: only the shared senders know whose it is.
+	unsigned := types.NewTx(&types.DynamicFeeTx{ChainID: c.config.ChainID, GasTipCap: big.NewInt(1), GasFeeCap: big.NewInt(1), Gas: 21_000, To: &addrs[1]})
+	require.ErrorIs(t, one(p, unsigned), gethpool.ErrInvalidSender)
+	shared.known[unsigned.Hash()] = ss[0].addr
+	require.NoError(t, one(p, unsigned))
+	require.Equal(t, uint64(1), p.Nonce(ss[0].addr))
+	require.Equal(t, 2, shared.asked)
 }
