@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/evidence"
 	"github.com/bornode/bornode/pubsub/group"
 	"github.com/bornode/bornode/pubsub/kafka"
@@ -36,6 +38,7 @@ type Broker struct {
 	leases    *leases
 	groups    *group.Coordinator
 	admins    chan struct{} // room for administrative requests under way
+	batches   *batch.Checker
 
 	life context.Context // ends when the broker stops
 	stop context.CancelFunc
@@ -64,7 +67,7 @@ func New(cfg Config, deps Deps) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{cfg: cfg, deps: deps, m: m, quotas: newQuotas(), conns: newConns(), waiters: newWaiters(), topics: new(topicIndex),
-		producers: producers, admins: make(chan struct{}, maxAdmins)}
+		producers: producers, admins: make(chan struct{}, maxAdmins), batches: batch.NewChecker(min(unpackedAtOnce, runtime.GOMAXPROCS(0)))}
 	b.leases = newLeases(b)
 	b.groups = group.New(cfg.Group, group.Deps{Log: groupLog{b}, Check: b.groupCheck, Sees: b.groupSees, Born: b.topicBorn,
 		Logger: deps.Log.Named("groups"), Registry: deps.Registry})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -35,6 +36,9 @@ var settings = map[string]struct {
 	setMaxMessage:     {strconv.Itoa(defaultMaxMessage), kmsg.ConfigTypeInt, 1 << 10, batch.MaxBytes - 8<<10, nil},
 	setCleanup:        {"delete", kmsg.ConfigTypeString, 0, 0, []string{"delete"}},
 	setCompression:    {"producer", kmsg.ConfigTypeString, 0, 0, []string{"producer"}},
+	setTimeType:       {"CreateTime", kmsg.ConfigTypeString, 0, 0, []string{"CreateTime"}},
+	setTimeBefore:     {strconv.FormatInt(defaultTimeBefore, 10), kmsg.ConfigTypeLong, 0, math.MaxInt64, nil},
+	setTimeAfter:      {strconv.FormatInt(defaultTimeAfter, 10), kmsg.ConfigTypeLong, 0, math.MaxInt64, nil},
 	setUnclean:        {"false", kmsg.ConfigTypeBoolean, 0, 0, []string{"false", "true"}},
 }
 

@@ -42,6 +42,14 @@ func code(err error) int16 {
 		return kerr.OffsetOutOfRange.Code
 	case errors.Is(err, batch.ErrCorrupt):
 		return kerr.CorruptMessage.Code
+	case errors.Is(err, batch.ErrRecords):
+		return kerr.InvalidRecord.Code
+	case errors.Is(err, batch.ErrCodec):
+		return kerr.UnsupportedCompressionType.Code
+	case errors.Is(err, batch.ErrUnpacked):
+		return kerr.MessageTooLarge.Code
+	case errors.Is(err, batch.ErrTime):
+		return kerr.InvalidTimestamp.Code
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return kerr.RequestTimedOut.Code
 	}

@@ -2,10 +2,13 @@ package pubsub
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,12 +20,21 @@ import (
 	"github.com/bornode/bornode/pubsub/store"
 )
 
-func sample(attributes int16, count int32) []byte {
-	return batch.Encode(batch.Header{Attributes: attributes, LastOffsetDelta: count - 1, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, Count: count}, []byte("records"))
+func sample(attributes int16, count int32) []byte { return sampleAt(0, attributes, count) }
+
+// sampleAt is a batch of records without key and value, all of one time in ms.
+func sampleAt(ms int64, attributes int16, count int32) []byte {
+	var records []byte
+	for i := range count {
+		body := append(binary.AppendVarint([]byte{0, 0}, int64(i)), 1, 1, 0)
+		records = append(binary.AppendVarint(records, int64(len(body))), body...)
+	}
+	return batch.Encode(batch.Header{Attributes: attributes, LastOffsetDelta: count - 1, FirstTimestamp: ms, MaxTimestamp: ms,
+		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, Count: count}, records)
 }
 
 func TestOnlyOneWholeBatchIsTaken(t *testing.T) {
-	x, out := new(call), new(kmsg.ProduceResponseTopicPartition)
+	x, out := &call{b: &Broker{batches: batch.NewChecker(1)}, now: time.UnixMilli(100_000_000)}, new(kmsg.ProduceResponseTopicPartition)
 	plain := &ledger.Topic{}
 	take := func(topic *ledger.Topic, raw []byte) int16 {
 		_, err := x.checkBatch(topic, raw, out)
@@ -43,11 +55,51 @@ func TestOnlyOneWholeBatchIsTaken(t *testing.T) {
 	require.Equal(t, kerr.InvalidRecord.Code, take(plain, gaps))
 	require.Equal(t, kerr.InvalidRecord.Code, take(&ledger.Topic{Encrypted: true}, good), "in the clear")
 	require.Equal(t, kerr.MessageTooLarge.Code, take(&ledger.Topic{Config: map[string]string{setMaxMessage: "1024"}}, make([]byte, 1025)))
+	require.Equal(t, kerr.UnsupportedCompressionType.Code, take(plain, batch.WithRecords(good, batch.Records(good), 5)))
+	require.Equal(t, kerr.InvalidRecord.Code, take(plain, batch.WithRecords(good, batch.Records(good), 4)), "it says zstd")
+	require.Equal(t, kerr.InvalidRecord.Code, take(plain, batch.WithRecords(good, append(batch.Records(good), 0), 0)))
+	zeros, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	body := append(binary.AppendVarint([]byte{0, 0, 0, 1}, 1<<26), make([]byte, 1<<26+1)...)
+	bomb := append(binary.AppendVarint(nil, int64(len(body))), body...)
+	require.Equal(t, kerr.MessageTooLarge.Code, take(plain, batch.WithRecords(sample(0, 1), zeros.EncodeAll(bomb, nil), 4)))
+}
+
+func TestRecordTimesOutsideATopicsBoundsAreRefused(t *testing.T) {
+	const now = 100_000_000
+	x := &call{b: &Broker{batches: batch.NewChecker(1)}, now: time.UnixMilli(now)}
+	take := func(topic *ledger.Topic, ms int64) int16 {
+		_, err := x.checkBatch(topic, sampleAt(ms, 0, 2), new(kmsg.ProduceResponseTopicPartition))
+		return code(err)
+	}
+	for name, c := range map[string]struct {
+		config         map[string]string
+		taken, refused []int64
+	}{
+		"defaults":  {nil, []int64{-1, 0, 1, now, now + 3_600_000}, []int64{now + 3_600_001, math.MaxInt64 - 10}},
+		"a minute":  {map[string]string{setTimeBefore: "60000", setTimeAfter: "0"}, []int64{-1, now - 60_000, now}, []int64{0, now - 60_001, now + 1}},
+		"all times": {map[string]string{setTimeAfter: "9223372036854775807"}, []int64{0, math.MaxInt64 - 10}, nil},
+	} {
+		require.NoError(t, checkSettings(c.config))
+		for _, ms := range c.taken {
+			require.Equal(t, none, take(&ledger.Topic{Config: c.config}, ms), "%s: %d", name, ms)
+		}
+		for _, ms := range c.refused {
+			require.Equal(t, kerr.InvalidTimestamp.Code, take(&ledger.Topic{Config: c.config}, ms), "%s: %d", name, ms)
+		}
+	}
+	described := map[string]string{}
+	for _, c := range configsOf(&ledger.Topic{Config: map[string]string{setTimeAfter: "5"}}, nil) {
+		described[c.Name] = *c.Value
+	}
+	require.Equal(t, "5", described[setTimeAfter])
+	require.Equal(t, "9223372036854775807", described[setTimeBefore])
+	require.Equal(t, "CreateTime", described[setTimeType])
 }
 
 func TestSettingsThatAreNotServedAreRefused(t *testing.T) {
 	require.NoError(t, checkSettings(map[string]string{setRetentionMS: "-1", setRetentionBytes: "1000", setMaxMessage: "2048", setCleanup: "delete", setCompression: "producer", setUnclean: "true"}))
-	for key, value := range map[string]string{setCleanup: "compact", setRetentionMS: "soon", setMaxMessage: "999999999", setCompression: "gzip", setUnclean: "yes", "min.insync.replicas": "2"} {
+	for key, value := range map[string]string{setCleanup: "compact", setRetentionMS: "soon", setMaxMessage: "999999999", setCompression: "gzip", setUnclean: "yes", setTimeType: "LogAppendTime", setTimeBefore: "-1", "min.insync.replicas": "2"} {
 		require.ErrorContains(t, checkSettings(map[string]string{key: value}), key)
 	}
 	all := map[string]string{setEncrypted: "true", setAuditor: "0x00000000000000000000000000000000000000aa", setRetentionMS: "1"}

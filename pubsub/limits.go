@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"math"
 	"time"
 
 	"github.com/bornode/bornode/contracts"
@@ -95,6 +96,12 @@ const (
 	maxPartitionsServed = 200_000
 	// defaultMaxMessage is max.message.bytes of a topic that does not say.
 	defaultMaxMessage = 1 << 20
+	// defaultTimeBefore and defaultTimeAfter are how far, in ms, a record's time may lie before and after the broker's clock
+	// where its topic does not say: as in Kafka 4.
+	defaultTimeBefore = math.MaxInt64
+	defaultTimeAfter  = int64(time.Hour / time.Millisecond)
+	// unpackedAtOnce bounds the batches that are unpacked at one time to be checked: each holds a window of 8 MiB and a core.
+	unpackedAtOnce = 8
 )
 
 // The brokers' own tenant and topic.

@@ -184,12 +184,17 @@ func (x *call) checkBatch(t *ledger.Topic, records []byte, out *kmsg.ProduceResp
 		return refuse("transactions are not served", kerr.InvalidRecord)
 	case h.Attributes&batch.AppendTime != 0:
 		return refuse("producers give records their time; the batch says that the broker did", kerr.InvalidRecord)
-	case h.LastOffsetDelta != h.Count-1:
-		return refuse("the batch has gaps in its offsets", kerr.InvalidRecord)
 	case t.Encrypted && !seal.Sealed(records):
 		return refuse("the topic is encrypted and the batch is not; produce through the client library or `borcli topic proxy`", kerr.InvalidRecord)
+	case t.Encrypted: // what is in it, readers with the key judge
+		err = batch.CheckHeader(&h, times(t, x.now))
+	default:
+		err = x.b.batches.Check(&h, records, times(t, x.now))
 	}
-	return h, nil
+	if err != nil {
+		out.ErrorMessage = text(err.Error())
+	}
+	return h, err
 }
 
 // produceFailed fills the answer of a partition that took nothing.

@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -58,6 +59,9 @@ const (
 	setCleanup        = "cleanup.policy"
 	setCompression    = "compression.type"
 	setUnclean        = "unclean.leader.election.enable"
+	setTimeType       = "message.timestamp.type"
+	setTimeBefore     = "message.timestamp.before.max.ms"
+	setTimeAfter      = "message.timestamp.after.max.ms"
 )
 
 // unclean tells whether the owner wants a partition to go on with what is left where most of its replicas lost their
@@ -77,6 +81,19 @@ func number(t *ledger.Topic, key string, without int64) int64 {
 // maxMessage is the largest batch of a topic in bytes.
 func maxMessage(t *ledger.Topic) int {
 	return int(min(max(number(t, setMaxMessage, defaultMaxMessage), 1), batch.MaxBytes))
+}
+
+// times are the record times that a topic takes at a moment of the broker's clock.
+func times(t *ledger.Topic, now time.Time) batch.Times {
+	at := now.UnixMilli()
+	taken := batch.Times{From: math.MinInt64, To: math.MaxInt64}
+	if before := number(t, setTimeBefore, defaultTimeBefore); before >= 0 && before <= at {
+		taken.From = at - before
+	}
+	if after := number(t, setTimeAfter, defaultTimeAfter); after >= 0 && after <= math.MaxInt64-at {
+		taken.To = at + after
+	}
+	return taken
 }
 
 // retention is what a topic keeps. A topic that says nothing keeps everything.

@@ -139,7 +139,7 @@ func TestAThousandConnectionsAtOnce(t *testing.T) {
 		all.Go(func() error {
 			for r := range rounds {
 				mine := batch.Encode(batch.Header{Count: 1, ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, FirstTimestamp: 1, MaxTimestamp: 1},
-					bytes.Repeat([]byte{byte(i), byte(i >> 8), byte(r)}, 300))
+					oneRecord(bytes.Repeat([]byte{byte(i), byte(i >> 8), byte(r)}, 300)))
 				sum := slices.Clone(batch.Covered(mine))
 				given := time.Now()
 				at, err := c.produce(mine)

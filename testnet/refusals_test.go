@@ -65,7 +65,14 @@ func oneBatch(size int, change func(*batch.Header)) []byte {
 	if change != nil {
 		change(&h)
 	}
-	return batch.Encode(h, make([]byte, size))
+	return batch.Encode(h, oneRecord(make([]byte, size)))
+}
+
+// oneRecord is the section of records of a batch with one record without a key.
+func oneRecord(value []byte) []byte {
+	body := append(be.AppendVarint([]byte{0, 0, 0, 1}, int64(len(value))), value...)
+	body = append(body, 0)
+	return append(be.AppendVarint(nil, int64(len(body))), body...)
 }
 
 func produceCode(c *direct, version, acks int16, topic string, partition int32, records []byte) int16 {
@@ -172,6 +179,10 @@ func refusals(t *testing.T, n *Network) {
 		{"produce nothing", produceCode(lead, 9, -1, topic, 0, nil), kerr.CorruptMessage},
 		{"produce two batches", produceCode(lead, 9, -1, topic, 0, append(oneBatch(10, nil), oneBatch(10, nil)...)), kerr.InvalidRecord},
 		{"produce in a transaction", produceCode(lead, 9, -1, topic, 0, oneBatch(10, func(h *batch.Header) { h.Attributes = batch.Transactional })), kerr.InvalidRecord},
+		{"produce what is no record", produceCode(lead, 9, -1, topic, 0, batch.WithRecords(oneBatch(10, nil), make([]byte, 100), 0)), kerr.InvalidRecord},
+		{"produce with a codec that it has not", produceCode(lead, 9, -1, topic, 0, batch.WithRecords(oneBatch(10, nil), oneRecord(nil), 4)), kerr.InvalidRecord},
+		{"produce with a codec that nobody has", produceCode(lead, 9, -1, topic, 0, batch.WithRecords(oneBatch(10, nil), oneRecord(nil), 6)), kerr.UnsupportedCompressionType},
+		{"produce for tomorrow", produceCode(lead, 9, -1, topic, 0, oneBatch(10, func(h *batch.Header) { h.MaxTimestamp = time.Now().Add(24 * time.Hour).UnixMilli() })), kerr.InvalidTimestamp},
 		{"produce too much", produceCode(lead, 9, -1, topic, 0, oneBatch(20<<20, nil)), kerr.MessageTooLarge},
 		{"produce as before Kafka 0.11", produceCode(lead, 2, -1, topic, 0, oneBatch(10, nil)), kerr.UnsupportedForMessageFormat},
 		{"a first sequence", produceCode(lead, 9, -1, topic, 0, oneBatch(10, sequence(0))), nil},
