@@ -26,9 +26,7 @@ func (s *Store) openMeta() error {
 			return err
 		}
 		if s.meta, err = s.openMetaAt(metaDir); err == nil {
-			if err = verifyLevel(s.meta); err == nil {
-				err = s.load(false)
-			}
+			err = s.load(false)
 		}
 		if !lerrors.IsCorrupted(err) {
 			return metaError(err)

@@ -1,6 +1,7 @@
 package blockstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/syndtr/goleveldb/leveldb"
 	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
-	"github.com/syndtr/goleveldb/leveldb/iterator"
 	"github.com/syndtr/goleveldb/leveldb/journal"
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"github.com/syndtr/goleveldb/leveldb/storage"
@@ -18,8 +18,8 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/util"
 )
 
-// goleveldb skips what it cannot read of a journal or a manifest without a word, removes tables that a damaged manifest
-// no longer lists, and its recovery writes over damaged tables. What it would lose this way is looked for before it
+// goleveldb passes over what it cannot read of a journal or a manifest without a word, removes tables that a damaged
+// manifest no longer lists, panics about some damage in tables, and its recovery writes over damaged tables. What it would lose this way is looked for before it
 // opens a database of primary data; a damaged database is rebuilt beside the old one from every entry that can be read,
 // and the old one is kept.
 
@@ -30,8 +30,7 @@ type levelCondition struct {
 	tails  []string // journals whose end cannot be read
 }
 
-// examineLevel reads the journals and manifests of a database. Tables are left out: reading the database finds damage
-// in them, and nothing is skipped there.
+// examineLevel reads all files of a database.
 func examineLevel(fs FS, dir string) (levelCondition, error) {
 	var c levelCondition
 	names, err := fs.List(dir)
@@ -40,23 +39,55 @@ func examineLevel(fs FS, dir string) (levelCondition, error) {
 	}
 	for _, base := range names {
 		fd, ok := parseLevelName(base)
-		if !ok || fd.Type != storage.TypeJournal && fd.Type != storage.TypeManifest {
+		if !ok {
 			continue
 		}
 		name := dir + "/" + base
-		inside, tail, err := readLevelLog(fs, name, func([]byte) error { return nil })
-		switch {
-		case err != nil:
-			return c, err
-		case inside:
-			c.damage, c.torn = name+" is damaged", false
-		case tail && fd.Type == storage.TypeJournal:
-			c.tails = append(c.tails, name)
-		case tail && c.damage == "":
-			c.damage, c.torn = name+" ends in bytes that cannot be read", true
+		switch fd.Type {
+		case storage.TypeTable:
+			err := examineTable(fs, name, fd)
+			if lerrors.IsCorrupted(err) {
+				c.damage, c.torn = err.Error(), false
+			} else if err != nil {
+				return c, err
+			}
+		case storage.TypeJournal, storage.TypeManifest:
+			inside, tail, err := readLevelLog(fs, name, func([]byte) error { return nil })
+			switch {
+			case err != nil:
+				return c, err
+			case inside:
+				c.damage, c.torn = name+" is damaged", false
+			case tail && fd.Type == storage.TypeJournal:
+				c.tails = append(c.tails, name)
+			case tail && c.damage == "":
+				c.damage, c.torn = name+" ends in bytes that cannot be read", true
+			}
 		}
 	}
 	return c, nil
+}
+
+// examineTable reads a table as strictly as goleveldb can, and checks what goleveldb takes for granted of keys and would
+// panic about: their form, and that they rise. A table's footer has no checksum.
+func examineTable(fs FS, name string, fd storage.FileDesc) error {
+	damaged := func(what string) error {
+		return lerrors.NewErrCorrupted(fd, fmt.Errorf("%s is damaged: %s", name, what))
+	}
+	var before []byte
+	var beforeSeq uint64
+	err := eachTableEntry(fs, name, fd, true, func(seq uint64, key, _ []byte, _ bool) error {
+		order := bytes.Compare(before, key)
+		if before != nil && (order > 0 || order == 0 && seq >= beforeSeq) {
+			return damaged("its keys do not rise")
+		}
+		before, beforeSeq = append(before[:0], key...), seq
+		return nil
+	})
+	if lerrors.IsCorrupted(err) {
+		return damaged(err.Error())
+	}
+	return err
 }
 
 // levelDrops counts what a journal reader could not read.
@@ -101,15 +132,6 @@ func readLevelLog(fs FS, name string, fn func(record []byte) error) (inside, tai
 	}
 }
 
-// verifyLevel reads every entry of an open database.
-func verifyLevel(db *leveldb.DB) error {
-	it := db.NewIterator(nil, nil)
-	defer it.Release()
-	for it.Next() {
-	}
-	return it.Error()
-}
-
 // salvageLevel writes the newest version of every entry that can be read in the files of a database to a new database.
 // It changes nothing of the old one.
 func salvageLevel(fs FS, dir string, to *leveldb.DB) error {
@@ -152,7 +174,7 @@ func eachLevelEntry(fs FS, dir string, fn levelEntryFunc) error {
 		fd, ok := parseLevelName(base)
 		switch {
 		case ok && fd.Type == storage.TypeTable:
-			err = eachTableEntry(fs, dir+"/"+base, fd, fn)
+			err = eachTableEntry(fs, dir+"/"+base, fd, false, fn)
 		case ok && fd.Type == storage.TypeJournal:
 			_, _, err = readLevelLog(fs, dir+"/"+base, func(record []byte) error { return eachBatchEntry(record, fn) })
 		}
@@ -163,8 +185,9 @@ func eachLevelEntry(fs FS, dir string, fn levelEntryFunc) error {
 	return nil
 }
 
-// eachTableEntry reads a table. Its keys end in sequence number and kind, 8 bytes little-endian.
-func eachTableEntry(fs FS, name string, fd storage.FileDesc, fn levelEntryFunc) error {
+// eachTableEntry reads a table. Its keys end in sequence number and kind, 8 bytes little-endian. Damage is passed over
+// unless strict.
+func eachTableEntry(fs FS, name string, fd storage.FileDesc, strict bool, fn levelEntryFunc) (err error) {
 	f, err := fs.Open(name, os.O_RDONLY)
 	if err != nil {
 		return err
@@ -174,35 +197,50 @@ func eachTableEntry(fs FS, name string, fd storage.FileDesc, fn levelEntryFunc) 
 	if err != nil {
 		return err
 	}
-	r, err := table.NewReader(struct{ io.ReaderAt }{f}, size, fd, nil, util.NewBufferPool(opt.DefaultBlockSize+5), &opt.Options{Strict: opt.StrictBlockChecksum, DisableBlockCache: true})
-	if lerrors.IsCorrupted(err) {
-		return nil // nothing of it can be read
+	defer func() { // goleveldb takes for granted what a footer names
+		if p := recover(); p != nil {
+			err = passOver(strict, lerrors.NewErrCorrupted(fd, fmt.Errorf("%v", p)))
+		}
+	}()
+	o := &opt.Options{Strict: opt.StrictBlockChecksum, DisableBlockCache: true}
+	if strict {
+		o.Strict |= opt.StrictReader
 	}
+	r, err := table.NewReader(struct{ io.ReaderAt }{f}, size, fd, nil, util.NewBufferPool(opt.DefaultBlockSize+5), o)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
+		return passOver(strict, fmt.Errorf("read %s: %w", name, err))
 	}
 	defer r.Release()
 	it := r.NewIterator(nil, nil)
 	defer it.Release()
-	if x, ok := it.(iterator.ErrorCallbackSetter); ok {
-		x.SetErrorCallback(func(error) {}) // a damaged part is passed over
-	}
 	for it.Next() {
 		key := it.Key()
-		if len(key) < 8 {
+		if len(key) < 8 || key[len(key)-8] > 1 {
+			if strict {
+				return lerrors.NewErrCorrupted(fd, fmt.Errorf("a key of %d bytes is none of the database's", len(key)))
+			}
 			continue
 		}
 		tail := binary.LittleEndian.Uint64(key[len(key)-8:])
-		if kind := tail & 0xff; kind <= 1 {
-			if err := fn(tail>>8, key[:len(key)-8], it.Value(), kind == 0); err != nil {
-				return err
-			}
+		if err := fn(tail>>8, key[:len(key)-8], it.Value(), tail&0xff == 0); err != nil {
+			return err
 		}
 	}
-	if err := it.Error(); err != nil && !lerrors.IsCorrupted(err) {
-		return fmt.Errorf("read %s: %w", name, err)
+	if err := it.Error(); err != nil {
+		return passOver(strict, fmt.Errorf("read %s: %w", name, err))
 	}
 	return nil
+}
+
+func passOver(strict bool, err error) error {
+	var corrupted *lerrors.ErrCorrupted
+	if !strict && errors.As(err, &corrupted) {
+		return nil
+	}
+	if corrupted != nil || errors.As(err, &corrupted) {
+		return corrupted
+	}
+	return err
 }
 
 // batchEntries gives the entries of a journal's record: sequence number of the first (8, little-endian), their number
