@@ -305,7 +305,7 @@ func (s *Store) checkRecord(e IndexEntry, rec []byte) ([]byte, error) {
 		err = fmt.Errorf("the record at %d of %s is that of block %d %s", e.Offset, segmentName(e.Segment), h.Height, h.Hash)
 	}
 	if err != nil {
-		return nil, s.corrupt(e.Height, err)
+		return nil, s.corrupt(e.Height, fmt.Errorf("%s at %d: %w", segmentName(e.Segment), e.Offset, err))
 	}
 	return payload, nil
 }

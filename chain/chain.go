@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -171,19 +170,7 @@ func (c *Chain) recover(ctx context.Context, alloc types.GenesisAlloc) error {
 	}
 	base, err := c.base(c.tree.lib.sealed)
 	if errors.Is(err, ErrStateUnavailable) {
-		if !c.states.empty() {
-			c.log.Warn("the state on disk is of no stored block; it is removed and made again from genesis")
-			if err := c.resetStates(); err != nil {
-				return err
-			}
-		}
-		if c.store.FirstHeight() > 0 {
-			return fmt.Errorf("%w and blocks below %d were pruned: restore the state directory or sync again into an empty data directory", err, c.store.FirstHeight())
-		}
-		if err := c.states.commitGenesis(alloc, c.genesis.Header.Root); err != nil {
-			return err
-		}
-		base, err = c.genesis.SealedHeader, nil
+		base, err = c.beginStates(alloc, err)
 	}
 	if err != nil {
 		return err
@@ -202,7 +189,7 @@ func (c *Chain) recover(ctx context.Context, alloc types.GenesisAlloc) error {
 	}
 	t, err := c.trackAt(c.tree.lib.sealed)
 	if err != nil {
-		return fmt.Errorf("%w: remove the state directory %s to make it again", err, c.cfg.Dir)
+		return err
 	}
 	c.tree.lib.track = t
 	res, err := c.setHead(ctx, best.hash)
@@ -218,22 +205,59 @@ func (c *Chain) recover(ctx context.Context, alloc types.GenesisAlloc) error {
 	return nil
 }
 
-// base walks down from h to the first block whose state exists or can be rolled back to.
+// beginStates begins with the state of block 0 when no stored block has a state.
+func (c *Chain) beginStates(alloc types.GenesisAlloc, none error) (*block.SealedHeader, error) {
+	if first := c.store.FirstHeight(); first > 0 {
+		return nil, fmt.Errorf("%w and blocks below %d were pruned: restore the state directory %s or sync again into an empty data directory (no state was removed)", none, first, c.cfg.Dir)
+	}
+	if !c.states.empty() {
+		if err := c.replaceStates(); err != nil {
+			return nil, err
+		}
+	}
+	return c.genesis.SealedHeader, c.states.commitGenesis(alloc, c.genesis.Header.Root)
+}
+
+// base walks down from h to the first block whose state exists or can be rolled back to. ErrStateUnavailable says that
+// all blocks down to the first one kept were read and none is the state's; a block that cannot be read is another
+// error, which says nothing about the state.
 func (c *Chain) base(h *block.SealedHeader) (*block.SealedHeader, error) {
 	for {
 		root := h.Header.Root
 		if c.states.has(root) || c.states.recoverable(root) {
 			return h, nil
 		}
-		if h.Number() == 0 {
-			return nil, fmt.Errorf("%w for any stored block", ErrStateUnavailable)
-		}
-		p := c.Sealed(h.Parent())
-		if p == nil {
+		if h.Number() <= c.store.FirstHeight() {
 			return nil, fmt.Errorf("%w for any stored block down to %d", ErrStateUnavailable, h.Number())
+		}
+		p, err := c.parentOf(h)
+		if err != nil {
+			return nil, fmt.Errorf("look for the block that the state on disk in %s belongs to: %w", c.cfg.Dir, unreadable(err))
 		}
 		h = p
 	}
+}
+
+// parentOf reads the header of a parent from the tree or the store. Irreversible blocks are found by their height, which
+// needs no derived data.
+func (c *Chain) parentOf(h *block.SealedHeader) (*block.SealedHeader, error) {
+	if n := c.node(h.Parent()); n != nil {
+		return n.sealed, nil
+	}
+	height := h.Number() - 1
+	p, err := c.store.HeaderByHeight(height)
+	if err == nil && p.Hash() != h.Parent() {
+		err = fmt.Errorf("the stored block %d is %s, its child names %s", height, p.Hash(), h.Parent())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read block %d: %w", height, err)
+	}
+	return p, nil
+}
+
+// unreadable says what to do about a block that a start needs and cannot read.
+func unreadable(err error) error {
+	return fmt.Errorf("%w; start again if the disk failed for a moment, else restore the block from an export of a sound node with bornode fsck --repair --blocks FILE (no block and no state was removed)", err)
 }
 
 // catchUp executes the blocks above base up to and including top, of which nothing but the state is wanted: their
@@ -246,13 +270,15 @@ func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) erro
 	path := make([]common.Hash, 0, top.Number()-base.Number())
 	for h := top; h.Hash() != base.Hash(); {
 		path = append(path, h.Hash())
-		if h = c.Sealed(h.Parent()); h == nil {
-			return unknownBlock(path[len(path)-1])
+		p, err := c.parentOf(h)
+		if err != nil {
+			return fmt.Errorf("execute blocks %d to %d again: %w", base.Number()+1, top.Number(), unreadable(err))
 		}
+		h = p
 	}
 	t, err := c.trackAt(base)
 	if err != nil {
-		return fmt.Errorf("%w: remove the state directory %s to make it again", err, c.cfg.Dir)
+		return err
 	}
 	parent, told := base, time.Now()
 	for i := len(path) - 1; i >= 0; i-- {
@@ -265,7 +291,7 @@ func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) erro
 		}
 		b, err := c.store.Block(path[i])
 		if err != nil {
-			return fmt.Errorf("read block %d: %w", parent.Number()+1, err)
+			return fmt.Errorf("execute blocks %d to %d again: read block %d: %w", base.Number()+1, top.Number(), parent.Number()+1, unreadable(err))
 		}
 		o, err := c.execute(b, parent, t)
 		if err == nil {
@@ -275,7 +301,7 @@ func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) erro
 			return err
 		}
 		if err != nil {
-			return fmt.Errorf("block %d does not execute again on this node's state; remove the state directory %s to make it again: %w", b.Number(), c.cfg.Dir, err)
+			return fmt.Errorf("block %d does not execute again on this node's state; move the state directory %s away and it is made again: %w", b.Number(), c.cfg.Dir, err)
 		}
 		c.keepReceipts(o.block, o.receipts)
 		if err := c.flushIfDue(b.Header.Root); err != nil {
@@ -286,13 +312,17 @@ func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) erro
 	return nil
 }
 
-func (c *Chain) resetStates() error {
+// replaceStates sets the state on disk aside and begins an empty one.
+func (c *Chain) replaceStates() error {
 	if err := c.states.close(common.Hash{}); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(c.cfg.Dir); err != nil {
-		return err
+	to, err := setStateAside(c.cfg.Dir, "of-no-stored-block")
+	if err != nil {
+		return fmt.Errorf("set the state on disk aside: %w", err)
 	}
+	c.log.Warn("set aside: the state on disk, which is of no stored block though all of them can be read; it is made again from genesis",
+		zap.String("dir", c.cfg.Dir), zap.String("to", to), zapHeight(c.tree.lib.height))
 	s, err := openStates(&c.cfg, c.params.MaxReversible, c.sameHistory)
 	if err != nil {
 		return err
@@ -320,6 +350,7 @@ func (c *Chain) sameHistory(id uint64, idOf func(common.Hash) (uint64, bool)) bo
 	}
 	h, err := c.store.HeaderByHeight(id - 1)
 	if err != nil {
+		c.log.Warn("the index of the state history is rebuilt, since the block that it ends with cannot be read", zapHeight(id-1), zapError(err))
 		return false
 	}
 	got, ok := idOf(h.Header.Root)

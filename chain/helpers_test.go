@@ -124,6 +124,7 @@ type memStore struct {
 	final    []*block.Block
 	receipts map[common.Hash]types.Receipts
 	txs      map[common.Hash]memPlace
+	bad      map[uint64]error // heights whose blocks cannot be read
 }
 
 type memPlace struct {
@@ -160,7 +161,7 @@ func (s *memStore) Block(h common.Hash) (*block.Block, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b := s.blocks[h]; b != nil {
-		return b, nil
+		return b, s.bad[b.Number()]
 	}
 	return nil, ErrNotFound
 }
@@ -168,6 +169,9 @@ func (s *memStore) Block(h common.Hash) (*block.Block, error) {
 func (s *memStore) BlockByHeight(n uint64) (*block.Block, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.bad[n]; err != nil {
+		return nil, err
+	}
 	if n < uint64(len(s.final)) {
 		return s.final[n], nil
 	}

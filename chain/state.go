@@ -56,6 +56,9 @@ func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf fun
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open state history in %s: %w", cfg.Dir, err), kv.Close())
 	}
+	if err := checkReadable(disk); err != nil {
+		return nil, errors.Join(fmt.Errorf("the state database in %s is damaged: %w; restore it from a copy, or move the directory away and the state is made again from the blocks (nothing was removed)", cfg.Dir, err), disk.Close())
+	}
 	s := &states{disk: disk, code: state.NewCodeDB(disk), config: pathdb.Config{
 		TrieCleanSize:       cfg.TrieCacheMiB << 20,
 		StateCleanSize:      cfg.StateCacheMiB << 20,

@@ -150,14 +150,14 @@ func (c *Chain) trackAt(h *block.SealedHeader) (*track, error) {
 		if c.params.EpochEnd(h.Number()) {
 			t, err := loadTrack(c.states.disk, h.Hash())
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%w: move the state directory %s away and it is made again", err, c.cfg.Dir)
 			}
 			return c.replayTrack(t, up), nil
 		}
 		up = append(up, h)
-		p := c.Sealed(h.Parent())
-		if p == nil {
-			return nil, unknownBlock(h.Parent())
+		p, err := c.parentOf(h)
+		if err != nil {
+			return nil, fmt.Errorf("schedule bookkeeping: %w", unreadable(err))
 		}
 		h = p
 	}
