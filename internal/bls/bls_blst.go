@@ -56,6 +56,17 @@ func verifySum(keys []*keyPoint, msg []byte, sig *signaturePoint) bool {
 	return sig.FastAggregateVerify(false, keys, msg, []byte(Tag)) // a sum at infinity is refused inside
 }
 
+// verifyCombination verifies the sums of keys and signatures, each pair multiplied by its coefficient.
+func verifyCombination(keys []*keyPoint, msg []byte, sigs []*signaturePoint, coefficients []byte) bool {
+	k, s := make(blst.P1Affines, len(keys)), make(blst.P2Affines, len(sigs))
+	for i := range keys {
+		k[i], s[i] = *keys[i], *sigs[i]
+	}
+	key := k.Mult(coefficients, 8*coefficientBytes).ToAffine()
+	sig := s.Mult(coefficients, 8*coefficientBytes).ToAffine()
+	return sig.Verify(false, key, false, msg, []byte(Tag)) // a sum of keys at infinity is refused inside
+}
+
 func sumSignatures(sigs []*signaturePoint) (out [SignatureLength]byte) {
 	sum := new(blst.P2Aggregate)
 	for _, s := range sigs {

@@ -69,6 +69,24 @@ func verifySum(keys []*keyPoint, msg []byte, sig *signaturePoint) bool {
 	return err == nil && ok
 }
 
+// verifyCombination verifies the sums of keys and signatures, each pair multiplied by its coefficient.
+func verifyCombination(keys []*keyPoint, msg []byte, sigs []*signaturePoint, coefficients []byte) bool {
+	var keySum curve.G1Jac
+	var sigSum curve.G2Jac
+	for i := range keys {
+		c := new(big.Int).SetBytes(coefficients[i*coefficientBytes : (i+1)*coefficientBytes])
+		var k curve.G1Affine
+		var s curve.G2Affine
+		keySum.AddMixed(k.ScalarMultiplication(keys[i], c))
+		sigSum.AddMixed(s.ScalarMultiplication(sigs[i], c))
+	}
+	var key curve.G1Affine
+	var sig curve.G2Affine
+	key.FromJacobian(&keySum)
+	sig.FromJacobian(&sigSum)
+	return verifySum([]*keyPoint{&key}, msg, &sig)
+}
+
 func sumSignatures(sigs []*signaturePoint) [SignatureLength]byte {
 	var sum curve.G2Jac
 	for _, s := range sigs {

@@ -40,3 +40,21 @@ func (c *Cache) Verify(pk [KeyLength]byte, msg []byte, sig [SignatureLength]byte
 func (c *Cache) VerifyAggregate(pks [][KeyLength]byte, msg []byte, agg [SignatureLength]byte) bool {
 	return verifyAggregate(c.parse, pks, msg, &agg)
 }
+
+// VerifyEach reports whether every one of the signatures is that of the key of the same index on the message. Unlike
+// VerifyAggregate it speaks for each part: signatures that are wrong in ways that cancel each other out are refused.
+// It costs one pairing and two short multiplications per signature; an empty list is never verified.
+func (c *Cache) VerifyEach(pks [][KeyLength]byte, msg []byte, sigs []*Signature) bool {
+	if len(pks) != len(sigs) || len(pks) > MaxAggregate {
+		return false
+	}
+	points := make([]*keyPoint, len(pks))
+	for i := range pks {
+		p, err := c.parse(&pks[i])
+		if err != nil {
+			return false
+		}
+		points[i] = p
+	}
+	return verifyEach(points, msg, sigs)
+}

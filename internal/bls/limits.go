@@ -9,6 +9,8 @@ const (
 	SecretLength = 32
 	// MaxAggregate bounds the signatures or keys of one aggregate.
 	MaxAggregate = 4096
+	// coefficientBytes is the length of the random coefficients of verifyEach.
+	coefficientBytes = 8
 	// DefaultCacheKeys is a cache size that holds two full schedules and the standbys.
 	DefaultCacheKeys = 1024
 )
