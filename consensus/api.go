@@ -73,7 +73,8 @@ type Deps struct {
 	Txs func(parent common.Hash) chain.TxSource
 	// OnEvidence is told of provable faults, from the driver's goroutine: it must not block. May be nil.
 	OnEvidence func(dpos.Evidence)
-	// OnBadVotes is told of votes that failed verification, from the driver's goroutine: it must not block. May be nil.
+	// OnBadVotes is told of votes that failed verification, from the goroutine that called AddVotes or from the driver's:
+	// it must not block. May be nil.
 	OnBadVotes func([]block.Vote)
 	Now        func() time.Time // nil: time.Now
 	Log        *zap.Logger
@@ -109,6 +110,7 @@ type Status struct {
 	Slot      uint64             // of the local clock
 	Stalled   bool               // MaxReversible blocks or more above LIB: production is slow
 	Silent    bool               // a signer that signs nothing yet (rule 11)
+	Seats     int                // that vote on children of Head
 	Started   time.Time
 }
 

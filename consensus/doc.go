@@ -7,7 +7,7 @@
 //	machine   (Run)      owns dpos.Machine, the vote log, the backlog and the timer. It never waits for another
 //	                     goroutine: work for the others waits in its own bounded backlog until they are free.
 //	execution            calls Chain.SetHead, Build, InsertBuilt, Finalize, ImportFinal, SetSafe; one work at a time.
-//	crypto               signs votes and sends them; verifies tallies (one pairing, halved when the sum is wrong).
+//	crypto               signs votes and sends them; sums the votes of tallies, which were verified when they came.
 //	callers              CheckHeader, AddBlock, AddRange and AddVotes verify seals, certificates and bodies on the
 //	                     goroutine that calls, and ask the machine's by a call that it answers at the end of its turn.
 //

@@ -31,13 +31,12 @@ type Driver struct {
 	done   chan struct{} // closed when Run has returned
 
 	failed   *lru.Cache[common.Hash, struct{}]   // blocks that failed execution
-	badVotes *lru.Cache[common.Hash, struct{}]   // encodings of votes that failed verification
+	badVotes *lru.Cache[checkedKey, struct{}]    // votes that failed verification
 	hints    *lru.Cache[common.Hash, hintedPair] // certificates whose block is not known yet, by block
 	hinting  sync.Mutex                          // held while a pair is changed
-	suspects suspects
-	ranges   chan struct{} // one range at a time
-	stall    int           // uncertifiedLimit, less in tests
-	compact  int64         // compactLogBytes, less in tests
+	ranges   chan struct{}                       // one range at a time
+	stall    int                                 // uncertifiedLimit, less in tests
+	compact  int64                               // compactLogBytes, less in tests
 	events   finalEvents
 
 	entering struct {
@@ -88,7 +87,7 @@ func Open(cfg Config, deps Deps) (*Driver, error) {
 		done:     make(chan struct{}),
 		copied:   make(chan struct{}),
 		failed:   lru.NewCache[common.Hash, struct{}](cacheFailed),
-		badVotes: lru.NewCache[common.Hash, struct{}](cacheBadVotes),
+		badVotes: lru.NewCache[checkedKey, struct{}](cacheBadVotes),
 		hints:    lru.NewCache[common.Hash, hintedPair](maxHints),
 		ranges:   make(chan struct{}, 1),
 		stall:    uncertifiedLimit,

@@ -3,6 +3,7 @@ package consensus
 import (
 	"context"
 	"errors"
+	"math/big"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,7 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
+	"github.com/bornode/bornode/internal/bls"
 	"github.com/bornode/bornode/internal/failpoint"
 )
 
@@ -195,9 +198,18 @@ func TestBadVotesAreFoundAndBlamed(t *testing.T) {
 			for _, v := range bad[m.id] {
 				require.Equal(t, l.signers[3].Account(), v.Voter)
 			}
-			require.ErrorIs(t, m.driver.AddVotes([]block.Vote{sent}), ErrInvalid, "who sends one more is known at once")
+			require.NotEqual(t, dpos.VoteAccepted, verdictOf(t, m.driver, sent), "nor is it passed on")
 		}
 	})
+}
+
+// verdictOf gives one vote to a driver.
+func verdictOf(t *testing.T, d *Driver, v block.Vote) dpos.VoteVerdict {
+	t.Helper()
+	got, err := d.AddVotes([]block.Vote{v})
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	return got[0]
 }
 
 func TestVotesWithoutSignatureAreRefused(t *testing.T) {
@@ -207,14 +219,16 @@ func TestVotesWithoutSignatureAreRefused(t *testing.T) {
 		m := l.nodes[0]
 		lib := m.driver.Status().LIB
 		v := block.Vote{Link: block.Link{Kind: block.Prevote, Source: block.Point{Slot: lib.Slot, Hash: lib.Hash}, Target: block.Point{Slot: lib.Slot + 30, Hash: common.Hash{1}}}}
+		v.Target.Slot = m.driver.Status().Slot
 		for _, who := range l.signers[:2] {
 			v.Voter = who.Account()
-			require.ErrorIs(t, m.driver.AddVotes([]block.Vote{v}), ErrInvalid)
+			require.Equal(t, dpos.VoteMalformed, verdictOf(t, m.driver, v))
 		}
 		v.Voter, v.Signature = l.signers[0].Account(), block.BLSSignature{1}
-		require.ErrorIs(t, m.driver.AddVotes([]block.Vote{v}), ErrInvalid, "a forged vote in our own name")
+		require.Equal(t, dpos.VoteForged, verdictOf(t, m.driver, v), "a forged vote in our own name")
 		require.False(t, m.driver.Status().Silent)
-		require.ErrorIs(t, m.driver.AddVotes(make([]block.Vote, maxVotesPerCall+1)), ErrInvalid)
+		_, err := m.driver.AddVotes(make([]block.Vote, maxVotesPerCall+1))
+		require.ErrorIs(t, err, ErrInvalid)
 	})
 }
 
@@ -225,10 +239,10 @@ func TestOwnVoteThatTheLogLacks(t *testing.T) {
 		l.slots(10)
 		m := l.nodes[0]
 		lib := m.driver.Status().LIB
-		link := block.Link{Kind: block.Prevote, Source: block.Point{Slot: lib.Slot, Hash: lib.Hash}, Target: block.Point{Slot: lib.Slot + 2, Hash: common.Hash{1}}}
+		link := block.Link{Kind: block.Prevote, Source: block.Point{Slot: lib.Slot, Hash: lib.Hash}, Target: block.Point{Slot: m.driver.Status().Slot, Hash: common.Hash{1}}}
 		sig, err := l.signers[0].SignVote(m.driver.verify.domain.VoteDigest(link))
 		require.NoError(t, err)
-		require.NoError(t, m.driver.AddVotes([]block.Vote{{Link: link, Voter: l.signers[0].Account(), Signature: sig}}))
+		require.Equal(t, dpos.VoteAccepted, verdictOf(t, m.driver, block.Vote{Link: link, Voter: l.signers[0].Account(), Signature: sig}))
 		l.slots(1)
 		require.True(t, m.driver.Status().Silent)
 		l.slots(60)
@@ -472,4 +486,101 @@ func TestStoppedDriverAnswers(t *testing.T) {
 		require.Error(t, m.driver.Run(context.Background()))
 		require.NoError(t, m.driver.Close())
 	})
+}
+
+// badPair are votes of two producers on one link whose wrongs cancel each other out: their sum is right, neither is.
+func badPair(t *testing.T, d *Driver, a, b *signer.Local, l block.Link) (pair []block.Vote) {
+	t.Helper()
+	digest := d.verify.domain.VoteDigest(l)
+	secret := make([]byte, bls.SecretLength)
+	secret[31] = 77
+	delta := must(bls.SecretKeyFromBytes(secret))
+	order, _ := new(big.Int).SetString("73eda753299d7d483339d80809a1d80553bda402fffe5bfeffffffff00000001", 16)
+	minus := must(bls.SecretKeyFromBytes(new(big.Int).Sub(order, big.NewInt(77)).FillBytes(secret)))
+	for _, x := range []struct {
+		signer *signer.Local
+		delta  *bls.SecretKey
+	}{{a, delta}, {b, minus}} {
+		sig := must(x.signer.SignVote(digest))
+		sum := must(bls.Aggregate([][96]byte{sig, x.delta.Sign(digest[:])}))
+		pair = append(pair, block.Vote{Link: l, Voter: x.signer.Account(), Signature: sum})
+	}
+	return pair
+}
+
+// AddVotes says of each vote what it is worth; nothing is accepted whose signature was not verified, be it on a known
+// block, on an unknown one, or beside another forgery that makes the sum right.
+func TestEachVoteIsJudged(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(10)
+		m := l.nodes[0]
+		s := m.driver.Status()
+		unknown := block.Link{Kind: block.Prevote, Source: block.Point{Slot: s.LIB.Slot, Hash: s.LIB.Hash}, Target: block.Point{Slot: s.Slot, Hash: common.Hash{1}}}
+		sign := func(by *signer.Local, k block.Link) block.Vote {
+			return block.Vote{Link: k, Voter: by.Account(), Signature: must(by.SignVote(m.driver.verify.domain.VoteDigest(k)))}
+		}
+		far, old := unknown, unknown
+		far.Target.Slot += 1000
+		old.Target, old.Source.Slot = block.Point{Slot: s.LIB.Slot, Hash: s.LIB.Hash}, 0
+		nine, _ := newSigners(9)
+		stranger := nine[8]
+		good := sign(l.signers[1], unknown)
+		forged := good
+		forged.Voter = l.signers[2].Account()
+		garbage := good
+		garbage.Voter, garbage.Signature = l.signers[3].Account(), block.BLSSignature{0x8a, 1, 2, 3}
+		votes := []block.Vote{forged, good, sign(stranger, unknown), sign(l.signers[1], far), sign(l.signers[1], old), garbage, good}
+		want := []dpos.VoteVerdict{dpos.VoteForged, dpos.VoteAccepted, dpos.VoteStranger, dpos.VoteFuture, dpos.VoteIrrelevant, dpos.VoteForged, dpos.VoteAccepted}
+		got, err := m.driver.AddVotes(votes)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, dpos.VoteKnown, verdictOf(t, m.driver, good))
+
+		other := unknown
+		other.Target.Hash = common.Hash{2}
+		pair := badPair(t, m.driver, l.signers[2], l.signers[3], other)
+		got, err = m.driver.AddVotes(pair)
+		require.NoError(t, err)
+		require.Equal(t, []dpos.VoteVerdict{dpos.VoteForged, dpos.VoteForged}, got, "their sum is right, they are not")
+
+		before := count(m.driver.m.voteChecks)
+		got, err = m.driver.AddVotes(append(pair, votes...))
+		require.NoError(t, err)
+		require.NotContains(t, got, dpos.VoteAccepted)
+		require.Equal(t, before, count(m.driver.m.voteChecks), "what was judged once, or cannot count, costs no pairing")
+	})
+}
+
+// A tally sums votes that were verified as they came: it makes no pairing, and gives the certificate that verifying
+// anew gives.
+func TestVotesAreVerifiedOnce(t *testing.T) {
+	signers, schedule := newSigners(4)
+	v := newVerifier(block.Domain{ChainID: 7}, must(newMetrics(nil)))
+	k := block.Link{Kind: block.Precommit, Source: block.Point{Slot: 3, Hash: common.Hash{3}}, Target: block.Point{Slot: 3, Hash: common.Hash{3}}}
+	var votes []block.Vote
+	var checked []*checkedVote
+	for i, s := range signers {
+		x := block.Vote{Link: k, Voter: s.Account(), Signature: must(s.SignVote(v.domain.VoteDigest(k)))}
+		votes = append(votes, x)
+		checked = append(checked, v.parseVote(x, schedule[i].Key))
+	}
+	v.verifyVotes(k, checked)
+	require.Equal(t, 1, count(v.m.voteChecks), "one pairing for all that wait together")
+	c, bad := v.tally(dpos.Tally{Link: k, Schedules: []block.Schedule{schedule}, Votes: votes})
+	require.Empty(t, bad)
+	require.Equal(t, 1, count(v.m.voteChecks), "verified before")
+	fresh := newVerifier(v.domain, must(newMetrics(nil)))
+	require.NoError(t, fresh.certificate(c, []block.Schedule{schedule}))
+
+	votes[2].Signature[5]++
+	c, bad = fresh.tally(dpos.Tally{Link: k, Schedules: []block.Schedule{schedule}, Votes: votes})
+	require.Equal(t, votes[2:3], bad)
+	require.NoError(t, v.certificate(c, []block.Schedule{schedule}), "three are a quorum")
+	for i := range votes[:2] {
+		votes[i].Signature = votes[3].Signature
+	}
+	c, bad = newVerifier(v.domain, must(newMetrics(nil))).tally(dpos.Tally{Link: k, Schedules: []block.Schedule{schedule}, Votes: votes})
+	require.Nil(t, c)
+	require.Len(t, bad, 3)
 }

@@ -54,7 +54,7 @@ func (c *core) queueVotes(votes []block.Vote, again bool) error {
 		}
 	}
 	if len(votes) > 0 {
-		c.jobs = append(c.jobs, job{sign: votes, again: again})
+		c.jobs = append(c.jobs, job{sign: votes, again: again, key: c.voteKeyOf(c.d.self)})
 	}
 	return nil
 }
@@ -294,16 +294,8 @@ func (c *core) tallied(s signature) {
 	var bad []common.Address
 	for _, v := range s.bad {
 		bad = append(bad, v.Voter)
-		c.d.m.badVotes.Inc()
-		c.d.badVotes.Add(voteKey(&v), struct{}{})
-		c.d.suspects.add(v.Voter, c.d.slotNow())
 	}
-	if len(s.bad) > 0 {
-		c.d.log.Warn("votes with wrong signatures", zap.Stringers("voters", bad), zap.Uint64("slot", s.tally.Link.Target.Slot))
-		if c.d.deps.OnBadVotes != nil {
-			c.d.deps.OnBadVotes(s.bad)
-		}
-	}
+	c.d.reportBadVotes(s.bad)
 	if err := c.step(dpos.Tallied{ID: s.tally.ID, Certificate: s.certificate, Bad: bad}); err != nil {
 		c.d.log.Debug("tally came too late", zap.Error(err))
 	}
@@ -333,6 +325,7 @@ func (c *core) publish() {
 		Justified: c.machine.Justified(), QC: c.machine.BestQC(), FC: c.machine.BestFC(),
 		OwnVotes: c.ownVotes(),
 		Slot:     d.slotNow(), Started: d.start, Silent: c.machine.Silent(),
+		Seats: c.machine.Seats(),
 	}
 	s.Stalled = head.Height >= lib.Height+d.deps.Params.MaxReversible
 	if s.Stalled != c.warned {

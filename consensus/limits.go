@@ -4,6 +4,7 @@ package consensus
 const (
 	maxEntryBytes     = 64 << 10 // one payload of the vote log
 	maxVotesPerCall   = 1024     // AddVotes
+	maxLoggedVoters   = 8        // in one line of the log
 	maxRangeBlocks    = 1 << 14  // AddRange
 	maxHints          = 16       // blocks not known yet whose certificates are kept
 	maxHintsOfBlock   = 4        // of each kind
@@ -11,12 +12,12 @@ const (
 	cacheHeaders      = 8192     // headers whose seal and certificates were verified
 	cacheCertificates = 4096     // certificates whose aggregate was verified
 	cacheFailed       = 1024     // blocks that failed execution
+	cacheVotes        = 8192     // votes that were verified, with their parsed signatures
 	cacheBadVotes     = 4096     // votes that failed verification
 	maxDropBatch      = 1024     // blocks deleted in one commit; others wait for the next
 	maxStatusVotes    = 64       // own votes in Status
 	queueCalls        = 256      // calls waiting for the machine's goroutine
 	queueFinalEvents  = 64       // per subscriber; the oldest is dropped for a slow one
 	compactLogBytes   = 256 << 10
-	suspectSlots      = 256 // a voter whose vote was bad has each vote verified for this long
-	minBuildShare     = 20  // a block whose parent came late still gets 1/20 of its slot
+	minBuildShare     = 20 // a block whose parent came late still gets 1/20 of its slot
 )

@@ -16,6 +16,8 @@ type metrics struct {
 	tallies                                          *prometheus.CounterVec // result
 	badVotes, evidence                               prometheus.Counter
 	aggregates, seals                                prometheus.Counter
+	voteChecks                                       prometheus.Counter
+	judged                                           *prometheus.CounterVec // verdict
 	finality, logSync                                prometheus.Histogram
 	rangeBlocks                                      *prometheus.CounterVec // mode
 	rangeRate                                        prometheus.Gauge
@@ -44,6 +46,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		badVotes:      f.Counter("bad_votes", "votes whose signature was wrong"),
 		evidence:      f.Counter("evidence_total", "provable faults seen"),
 		aggregates:    f.Counter("aggregate_checks_total", "aggregate signatures verified, own tallies not counted"),
+		voteChecks:    f.Counter("vote_checks_total", "pairings made to verify votes, one for all votes on a link that wait together"),
+		judged:        f.CounterVec("received_votes_total", "votes of peers, by what they were worth", "verdict"),
 		seals:         f.Counter("seal_checks_total", "block seals verified"),
 		finality:      histogram("finality_latency_seconds", "start of a block's slot until it is final here", 0.002, 1.4, 28),
 		logSync:       histogram("votelog_sync_seconds", "one write and fsync of the vote log", 0.0001, 2, 14),

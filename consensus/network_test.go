@@ -289,7 +289,7 @@ func (m *member) BroadcastVotes(vs []block.Vote) {
 	if mute {
 		return
 	}
-	m.deliver(func(_ context.Context, d *Driver) { _ = d.AddVotes(vs) })
+	m.deliver(func(_ context.Context, d *Driver) { _, _ = d.AddVotes(vs) })
 }
 
 var (

@@ -2,7 +2,6 @@ package consensus
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/lru"
@@ -25,8 +24,9 @@ type sealed struct {
 type verifier struct {
 	domain  block.Domain
 	keys    *bls.Cache
-	headers *lru.Cache[sealed, common.Address] // signer of a verified seal
-	certs   *lru.Cache[common.Hash, struct{}]  // certificate and its schedules
+	headers *lru.Cache[sealed, common.Address]     // signer of a verified seal
+	certs   *lru.Cache[common.Hash, struct{}]      // certificate and its schedules
+	votes   *lru.Cache[checkedKey, *bls.Signature] // of votes that were verified, each for itself
 	m       *metrics
 }
 
@@ -36,6 +36,7 @@ func newVerifier(domain block.Domain, m *metrics) *verifier {
 		keys:    bls.NewCache(0),
 		headers: lru.NewCache[sealed, common.Address](cacheHeaders),
 		certs:   lru.NewCache[common.Hash, struct{}](cacheCertificates),
+		votes:   lru.NewCache[checkedKey, *bls.Signature](cacheVotes),
 		m:       m,
 	}
 }
@@ -112,35 +113,94 @@ func seatKey(schedules []block.Schedule, a common.Address) *block.BLSKey {
 	return nil
 }
 
-// vote checks one vote on its own.
-func (v *verifier) vote(x *block.Vote, key block.BLSKey) bool {
-	digest := v.domain.VoteDigest(x.Link)
-	return v.keys.Verify(key, digest[:], x.Signature)
+// checkedVote is a vote on its way through verification: its signature is parsed once, whatever it is needed for.
+type checkedVote struct {
+	block.Vote
+	key       block.BLSKey
+	id        checkedKey
+	signature *bls.Signature // nil: no point of the signature group
+	verified  bool
 }
 
-// tally verifies the votes of one link together: one pairing when all are good, else halves until the bad ones are
-// found. The certificate is nil if the good ones are no quorum of every schedule.
+// checkedKey names the exact bytes of a vote and the key it is verified under.
+type checkedKey struct {
+	vote common.Hash
+	key  block.BLSKey
+}
+
+// parseVote parses the signature of a vote, or finds it verified already.
+func (v *verifier) parseVote(x block.Vote, key block.BLSKey) *checkedVote {
+	c := &checkedVote{Vote: x, key: key, id: checkedKey{voteKey(&x), key}}
+	if s, ok := v.votes.Get(c.id); ok {
+		c.signature, c.verified = s, true
+		return c
+	}
+	if s, err := bls.ParseSignature(x.Signature); err == nil {
+		c.signature = s
+	}
+	return c
+}
+
+// verifyVotes verifies votes on one link, each for itself: one pairing while all are good, else halves until the bad
+// ones are found. What is good is remembered, so that a tally has only to sum it.
+func (v *verifier) verifyVotes(l block.Link, votes []*checkedVote) {
+	var open []*checkedVote
+	for _, c := range votes {
+		if !c.verified && c.signature != nil {
+			open = append(open, c)
+		}
+	}
+	digest := v.domain.VoteDigest(l)
+	v.bisect(digest, open)
+	for _, c := range open {
+		if c.verified {
+			v.votes.Add(c.id, c.signature)
+		}
+	}
+}
+
+func (v *verifier) bisect(digest common.Hash, votes []*checkedVote) {
+	if len(votes) == 0 {
+		return
+	}
+	keys, sigs := make([][48]byte, len(votes)), make([]*bls.Signature, len(votes))
+	for i, c := range votes {
+		keys[i], sigs[i] = c.key, c.signature
+	}
+	v.m.voteChecks.Inc()
+	if v.keys.VerifyEach(keys, digest[:], sigs) {
+		for _, c := range votes {
+			c.verified = true
+		}
+		return
+	}
+	if n := len(votes) / 2; n > 0 {
+		v.bisect(digest, votes[:n])
+		v.bisect(digest, votes[n:])
+	}
+}
+
+// tally sums the votes of one link and verifies those that were not verified before. The certificate is nil if the
+// good ones are no quorum of every schedule.
 func (v *verifier) tally(t dpos.Tally) (*block.Certificate, []block.Vote) {
-	digest := v.domain.VoteDigest(t.Link)
-	var votes, wrong []block.Vote
-	var keys [][48]byte
+	var votes []*checkedVote
+	var wrong []block.Vote
 	for _, x := range t.Votes {
-		if key := seatKey(t.Schedules, x.Voter); key != nil {
-			votes, keys = append(votes, x), append(keys, *key)
+		if key := seatKey(t.Schedules, x.Voter); key != nil && x.Link == t.Link {
+			votes = append(votes, v.parseVote(x, *key))
 		} else {
 			wrong = append(wrong, x)
 		}
 	}
-	bad := make([]bool, len(votes))
-	v.bisect(digest, votes, keys, bad)
-	var good []([96]byte)
+	v.verifyVotes(t.Link, votes)
+	var good []*bls.Signature
 	voted := make(map[common.Address]bool)
-	for i, x := range votes {
-		if bad[i] {
-			wrong = append(wrong, x)
-		} else if !voted[x.Voter] {
-			voted[x.Voter] = true
-			good = append(good, x.Signature)
+	for _, c := range votes {
+		if !c.verified {
+			wrong = append(wrong, c.Vote)
+		} else if !voted[c.Voter] {
+			voted[c.Voter] = true
+			good = append(good, c.signature)
 		}
 	}
 	c := block.NewCertificate(t.Link, t.Schedules, func(a common.Address) bool { return voted[a] })
@@ -149,60 +209,11 @@ func (v *verifier) tally(t dpos.Tally) (*block.Certificate, []block.Vote) {
 			return nil, wrong
 		}
 	}
-	sum, err := bls.Aggregate(good)
+	sum, err := bls.AggregateParsed(good)
 	if err != nil {
-		return nil, wrong // cannot be: each part verified
+		return nil, wrong // cannot be: a quorum is neither empty nor beyond the bound
 	}
 	c.Aggregate = sum
 	v.certs.Add(certificateKey(c, t.Schedules), struct{}{})
 	return c, wrong
-}
-
-// bisect marks the votes that are bad.
-func (v *verifier) bisect(digest common.Hash, votes []block.Vote, keys [][48]byte, bad []bool) {
-	if len(votes) == 0 {
-		return
-	}
-	sigs := make([][96]byte, len(votes))
-	for i := range votes {
-		sigs[i] = votes[i].Signature
-	}
-	if sum, err := bls.Aggregate(sigs); err == nil && v.keys.VerifyAggregate(keys, digest[:], sum) {
-		return
-	}
-	if len(votes) == 1 {
-		bad[0] = true
-		return
-	}
-	n := len(votes) / 2
-	v.bisect(digest, votes[:n], keys[:n], bad[:n])
-	v.bisect(digest, votes[n:], keys[n:], bad[n:])
-}
-
-// suspects remembers the voters under whose name a bad vote came: each vote of theirs is verified on its own for a
-// while, so that the peer that sends the next bad one is known at once.
-type suspects struct {
-	mu    sync.Mutex
-	until map[common.Address]uint64 // slot; at most one per seat, since only seats are ever tallied
-}
-
-func (s *suspects) add(a common.Address, slot uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.until == nil {
-		s.until = make(map[common.Address]uint64)
-	}
-	for b, u := range s.until {
-		if u < slot {
-			delete(s.until, b)
-		}
-	}
-	s.until[a] = slot + suspectSlots
-}
-
-func (s *suspects) has(a common.Address, slot uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	u, ok := s.until[a]
-	return ok && slot <= u
 }

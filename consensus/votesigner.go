@@ -17,7 +17,8 @@ import (
 // job is one piece of work for the crypto goroutine: votes to sign and send, or a tally to verify.
 type job struct {
 	sign  []block.Vote
-	again bool // signed before: send again
+	again bool          // signed before: send again
+	key   *block.BLSKey // of ours; nil: without a seat
 	tally *dpos.Tally
 	own   int // index of our own vote in the tally, to be signed; -1: none
 }
@@ -79,6 +80,11 @@ func (c *voteSigner) do(j job) (s signature) {
 		c.d.deps.Network.BroadcastVotes(s.votes)
 	}
 	failpoint.Hit("consensus-votes-sent")
+	if j.key != nil && !j.again { // the tally that holds them will come: verify them while nobody waits
+		for _, v := range s.votes {
+			c.d.verify.verifyVotes(v.Link, []*checkedVote{c.d.verify.parseVote(v, *j.key)})
+		}
+	}
 	return s
 }
 

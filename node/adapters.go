@@ -19,6 +19,7 @@ import (
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/consensus/dpos"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/txpool"
 )
@@ -55,7 +56,28 @@ func (d syncDriver) Status() blocksync.DriverStatus {
 	s := d.Driver.Status()
 	return blocksync.DriverStatus{
 		Head: ref(s.Head), LIB: ref(s.LIB), Justified: s.Justified, QC: s.QC, FC: s.FC, OwnVotes: s.OwnVotes,
+		Seats: s.Seats,
 	}
+}
+
+// voteVerdicts is the one table from what consensus finds a vote to be worth to what sync does about it.
+var voteVerdicts = [...]blocksync.VoteVerdict{
+	dpos.VoteAccepted: blocksync.VoteAccepted, dpos.VoteKnown: blocksync.VoteKnown, dpos.VoteIrrelevant: blocksync.VoteIrrelevant,
+	dpos.VoteFuture: blocksync.VoteFuture, dpos.VoteOverShare: blocksync.VoteOverShare, dpos.VoteRefuted: blocksync.VoteRefuted,
+	dpos.VoteStranger: blocksync.VoteStranger, dpos.VoteMalformed: blocksync.VoteMalformed, dpos.VoteForged: blocksync.VoteForged,
+}
+
+// AddVotes implements blocksync.Driver.
+func (d syncDriver) AddVotes(vs []block.Vote) ([]blocksync.VoteVerdict, error) {
+	judged, err := d.Driver.AddVotes(vs)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]blocksync.VoteVerdict, len(judged))
+	for i, v := range judged {
+		out[i] = voteVerdicts[v]
+	}
+	return out, nil
 }
 
 func ref(p consensus.Place) blocksync.Ref {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/genesis"
@@ -115,7 +116,11 @@ func (x *court) votes(links ...block.Link) {
 		require.NoError(x.t, err)
 		vs = append(vs, block.Vote{Link: l, Voter: x.guilty.Account(), Signature: sig})
 	}
-	require.NoError(x.t, x.n.driver.AddVotes(vs))
+	verdicts, err := x.n.driver.AddVotes(vs)
+	require.NoError(x.t, err)
+	for _, v := range verdicts {
+		require.Equal(x.t, dpos.VoteAccepted, v)
+	}
 }
 
 // Whatever a producer did, the node that meets it has the contract slash the guilty, by one transaction of its own.

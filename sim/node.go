@@ -101,7 +101,7 @@ func (n *node) greet() {
 // step feeds an event and does the duties that follow.
 func (n *node) step(ev dpos.Event) {
 	if err := n.m.Step(ev); err != nil && errors.Is(err, dpos.ErrInvalid) && n.honest() {
-		if _, vote := ev.(dpos.VotesEvent); !vote {
+		if _, vote := ev.(dpos.VerifiedVotesEvent); !vote {
 			n.w.check.violation("machine", "node %d refuses %T: %v", n.id, ev, err)
 		}
 	}
@@ -181,9 +181,15 @@ func (n *node) sendVotes(vs []block.Vote) {
 	n.broadcast(func(to *node) { to.votes(n, vs) })
 }
 
-// votes takes votes from a peer.
+// votes takes votes from a peer, as the driver does: judged first, then verified, then pooled.
 func (n *node) votes(from *node, vs []block.Vote) {
-	n.step(dpos.VotesEvent{Votes: vs})
+	var good []dpos.VerifiedVote
+	for i, j := range n.m.JudgeVotes(vs) {
+		if j.Verdict == dpos.VoteAccepted && vs[i].Signature[0] == 1 {
+			good = append(good, dpos.VerifiedVote{Vote: vs[i], Key: j.Key})
+		}
+	}
+	n.step(dpos.VerifiedVotesEvent{Votes: good})
 	for i := range vs {
 		if b := n.w.blocks[vs[i].Target.Hash]; b != nil && n.store[b.Hash] == nil && b.Height > n.m.LIB().Height {
 			n.ask(from, b.Hash)

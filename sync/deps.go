@@ -41,6 +41,35 @@ const (
 	VerdictOverloaded                   // this node cannot take it now (full queue or disk): back off, nobody's fault
 )
 
+// VoteVerdict is what the Driver found a vote to be worth.
+type VoteVerdict uint8
+
+const (
+	VoteAccepted   VoteVerdict = iota // it counts or may count, and its signature was verified: relay
+	VoteKnown                         // accepted before
+	VoteIrrelevant                    // it cannot matter here, and honest peers send such votes: drop
+	VoteFuture                        // its slot is ahead of the clock; it may come again
+	VoteOverShare                     // its block is not known, and its voter has many such votes
+	VoteRefuted                       // the chain says that it is wrong; a peer that is behind cannot know
+	VoteStranger                      // its voter has no seat
+	VoteMalformed                     // no vote looks like this
+	VoteForged                        // its signature is not its voter's
+)
+
+// voteVerdictTexts complete "n votes ..." in logs.
+var voteVerdictTexts = [...]string{"good", "known", "of no use here", "of slots far ahead of the clock",
+	"on unknown blocks above their voters' share", "that the chain refutes", "of accounts in no schedule", "malformed", "with forged signatures"}
+
+func (v VoteVerdict) String() string {
+	if int(v) < len(voteVerdictTexts) {
+		return voteVerdictTexts[v]
+	}
+	return "unknown"
+}
+
+// isLasting reports whether another copy of the vote would be found to be worth the same.
+func (v VoteVerdict) isLasting() bool { return v != VoteFuture && v != VoteOverShare }
+
 // DriverStatus is the consensus driver's position. Its pointers and slices are shared: do not change them.
 type DriverStatus struct {
 	Head      Ref // preferred
@@ -48,6 +77,7 @@ type DriverStatus struct {
 	Justified block.Point
 	QC, FC    *block.Certificate
 	OwnVotes  []block.Vote
+	Seats     int // whose votes count at the head
 }
 
 // RangeResult says how far a range was applied.
@@ -65,7 +95,9 @@ type Driver interface {
 	AddBlock(ctx context.Context, b *block.Block) error
 	// AddRange takes consecutive blocks, the first one on top of LIB or of a reversible block.
 	AddRange(ctx context.Context, blocks []*block.Block, mode Mode) (RangeResult, error)
-	AddVotes(vs []block.Vote) error
+	// AddVotes judges up to maxVotes votes, verifies and takes those that can count, and answers for each in turn. The
+	// error says that none was judged, through nobody's fault.
+	AddVotes(vs []block.Vote) ([]VoteVerdict, error)
 	AddCertificate(c *block.Certificate) error
 	// Status is a snapshot that costs next to nothing.
 	Status() DriverStatus

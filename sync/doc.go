@@ -9,12 +9,13 @@
 // Ownership. The goroutine of Manager.Run owns the peer table, the scheduler, the caches of what is known to whom and
 // every decision; it never blocks. Around it, each with a bounded queue: per peer three readers
 // (one per lane, decode) and two servers (ranges, in order and under the rate limit; other requests); per node a header
-// checker, a block adder, a range importer, a voter, a transaction worker, one that offers pending transactions again and
-// a repairer.
-// The table of bans is the one value with a lock, since the host asks it from its own goroutines.
+// checker, a block adder, a range importer, a voter, a checker of certificates, a transaction worker, one that offers
+// pending transactions again and a repairer.
+// Values with a lock of their own: the table of bans, which the host asks from its own goroutines; the inbox of votes,
+// between the manager and the voter; a peer's account of votes, which its reader and the manager charge.
 //
 // Invariants. History is served on lane 2 only, and only by a peer's server goroutines. A live block is relayed after
-// its header was checked and before it is executed. A chunk that a peer failed to deliver is never asked of the same
+// its header was checked and before it is executed. A vote is relayed when its signature was verified. A chunk that a peer failed to deliver is never asked of the same
 // peer again. What was downloaded but not applied is bounded in bytes, whatever the size of the blocks, and
 // the lowest missing chunk is asked for as soon as what is below it is applied, so the bound cannot dead-lock. A peer's
 // position is a claim: one that brings nothing when asked is let go. Nobody is punished for standing on a branch other

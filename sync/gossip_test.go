@@ -40,7 +40,7 @@ func idleManager(l *lab) (*Manager, *peer, *narrowLink) {
 	require.NoError(l.t, err)
 	m.flushTimer = time.NewTimer(time.Hour)
 	k := &narrowLink{}
-	p := newPeer(context.Background(), k, time.Now())
+	p := newPeer(context.Background(), k, newVoteAccount(), time.Now())
 	p.handshaken, p.pos.Head.Height = true, 10
 	m.peers["p"] = p
 	return m, p, k

@@ -1,9 +1,11 @@
 package blocksync
 
 import (
+	"fmt"
 	"runtime"
 	"time"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/transport"
 	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
@@ -100,7 +102,12 @@ func (m *Manager) onHandshake(p *peer, h *Handshake) {
 	if h.SignerStart != 0 && h.Key != (common.Address{}) && m.deps.OnPeerSigner != nil {
 		m.deps.OnPeerSigner(p.id, h.Key, time.Unix(0, int64(h.SignerStart))) //nolint:gosec // any value will do
 	}
-	m.voteJob.Put(&voteJob{peer: p, votes: h.Votes, qc: h.QC, fc: h.FC}, len(h.Votes)*256)
+	m.certs.Put(&certificateJob{peer: p, qc: h.QC, fc: h.FC}, maxHandshakeBytes)
+	if _, _, spent := p.account.payBytes(len(h.Votes)*voteBytes, now); spent {
+		m.sendFlooderAway(p)
+		return
+	}
+	m.queueVotes(p, h.Votes, false)
 	m.answerHandshake(p)
 	m.evaluate(now)
 }
@@ -150,4 +157,25 @@ func (m *Manager) onNotice(p *peer, n *Notice) {
 		p.send(transport.LaneConsensus, TypeRequest, r.Encode())
 	}
 	m.evaluate(now)
+}
+
+// certificateJob hands the certificates of a handshake to the driver.
+type certificateJob struct {
+	peer   *peer
+	qc, fc *block.Certificate
+}
+
+func (m *Manager) certificateWorker() {
+	m.certs.Each(m.ctx, func(j *certificateJob) {
+		for _, c := range []*block.Certificate{j.qc, j.fc} {
+			if c == nil {
+				continue
+			}
+			err := m.deps.Driver.AddCertificate(c)
+			if m.deps.verdict(err) == VerdictInvalid {
+				m.post(func() { m.punish(j.peer, Validation, fmt.Errorf("certificate in handshake: %w", err)) })
+				return
+			}
+		}
+	})
 }

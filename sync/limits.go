@@ -37,6 +37,10 @@ const (
 	maxAddQueue         = maxAnswerBlocks + maxCheckQueue
 	maxAddQueueBytes    = 128 << 20
 	maxVoteJobs         = 1024
+	maxCertificateJobs  = 256     // certificates of handshakes
+	maxQueuedVotes      = 1 << 11 // per peer, not judged yet
+	votesPerTurn        = 32      // of one peer, judged together with those of others
+	maxVoteAccounts     = 4096
 	maxTxJobs           = 256
 	maxSeenBlocks       = 4096
 	maxSeenVotes        = 1 << 16
@@ -52,7 +56,6 @@ const (
 	maxOrphansPerPeer   = 32
 	maxOrphanBytes      = 64 << 20
 	maxUnlinkable       = 128  // unlinkable blocks of one peer without a useful one between
-	maxBadVotes         = 256  // votes of others that one peer may pass on within a minute and that prove to be bad
 	maxRestBlocks       = 8192 // uncertified blocks of a range kept before they enter as reversible ones
 	maxChunkBlocks      = 8192
 	maxRecentBodies     = 32 // large bodies kept to answer pulls before they are stored
@@ -73,6 +76,20 @@ const (
 	handshakesPerPeriod = 16      // per peer and heartbeat period; more are not answered
 )
 
+// What one peer may send in votes (voteaccount.go). Producers cast 2 votes a slot and seat.
+const (
+	voteBytes           = 256      // a vote on the wire takes a little less
+	voteMessageBytes    = 64       // a message counts as so much more than its payload
+	voteMargin          = 8        // times the bytes that all producers cast may come from one peer, for ever
+	voteFullSeconds     = 32       // and those of so many seconds at once
+	minVoteBytesPerSec  = 64 << 10 // whatever the number of seats
+	minVoteBytesFull    = 2 << 20  // a resend of 64 votes by each of 128 producers
+	votePointMargin     = 4        // times the votes that all producers cast may be charged one point each, for ever
+	votePointsFull      = 2048     // and so many at once
+	minVotePointsPerSec = 64
+	voteClockSlots      = 12 // clocks of honest nodes may differ by so many slots (10 of producers, as rule 11 has it)
+)
+
 // Fixed times that no setting changes.
 const (
 	tickEvery        = 200 * time.Millisecond
@@ -84,8 +101,11 @@ const (
 	storeLagStep     = 20 * time.Millisecond
 	pullPatience     = 200 * time.Millisecond // at least this long one peer alone is asked for a body
 	voteRelayDelay   = 2 * time.Millisecond
-	dampFor          = 30 * time.Second // a peer's wish not to get our relayed blocks or votes lasts this long
-	dampAfter        = 8                // useless duplicates in a row before that wish is sent
+	voteHold         = 100 * time.Millisecond // a message of votes waits so long once half of its sender's points are gone
+	maxVoteHold      = time.Second            // no message waits longer
+	maxVoteSlowed    = 3 * time.Second        // a peer whose messages had to wait so long in all is sent away
+	dampFor          = 30 * time.Second       // a peer's wish not to get our relayed blocks or votes lasts this long
+	dampAfter        = 8                      // useless duplicates in a row before that wish is sent
 	maxSourceBackoff = time.Minute
 	windowRetry      = time.Second     // a window that could not be read is tried again after this, doubled with each failure
 	aloneSlots       = 20              // without a peer and a new head for so long the node does not count as in sync

@@ -40,7 +40,8 @@ type Manager struct {
 	txs     chan []gossip
 	checks  *jobQueue[*checkJob]
 	adds    *jobQueue[*addJob]
-	voteJob *jobQueue[*voteJob]
+	inbox   *voteInbox
+	certs   *jobQueue[*certificateJob]
 	txJob   *jobQueue[*txJob]
 	imports chan *importJob
 	decodes chan *decodeJob
@@ -62,7 +63,7 @@ type Manager struct {
 	enteredAt  time.Time
 	ask        *ask
 	seen       *recent[common.Hash, seenBlock]
-	seenVotes  *recent[uint64, struct{}]
+	accounts   map[transport.PeerID]*voteAccount
 	orphans    orphanage
 	pulls      map[common.Hash]*pull
 	bodies     bodyCache
@@ -105,14 +106,15 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 		txs:     make(chan []gossip, maxTxJobs),
 		checks:  newJobQueue[*checkJob](maxCheckQueue, maxCheckQueueBytes),
 		adds:    newJobQueue[*addJob](maxAddQueue, maxAddQueueBytes),
-		voteJob: newJobQueue[*voteJob](maxVoteJobs, maxVoteJobs*maxVotesBytes),
+		inbox:   newVoteInbox(),
+		certs:   newJobQueue[*certificateJob](maxCertificateJobs, maxCertificateJobs*maxHandshakeBytes),
 		txJob:   newJobQueue[*txJob](maxTxJobs, maxTxJobs*maxTransactionsBytes),
 		imports: make(chan *importJob, 1),
 		decodes: make(chan *decodeJob, 2*runtime.GOMAXPROCS(0)),
 		asks:    make(chan *askJob, 1),
 		fixes:   make(chan *repairJob, maxRepairs),
 		peers:   make(map[transport.PeerID]*peer),
-		seen:    newRecent[common.Hash, seenBlock](maxSeenBlocks), seenVotes: newRecent[uint64, struct{}](maxSeenVotes),
+		seen:    newRecent[common.Hash, seenBlock](maxSeenBlocks), accounts: make(map[transport.PeerID]*voteAccount),
 		pulls: make(map[common.Hash]*pull), repairs: make(map[uint64]*repair),
 	}
 	m.orphans.init()
@@ -136,7 +138,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.flushTimer.Stop()
 	defer m.flushTimer.Stop()
 	m.deps.Host.SetGate(m.gate)
-	for _, work := range []func(){m.checkWorker, m.addWorker, m.voteWorker, m.txWorker, m.importWorker, m.askWorker, m.repairWorker, m.offerWorker} {
+	for _, work := range []func(){m.checkWorker, m.addWorker, m.voteWorker, m.certificateWorker, m.txWorker, m.importWorker, m.askWorker, m.repairWorker, m.offerWorker} {
 		m.wg.Go(work)
 	}
 	for range runtime.GOMAXPROCS(0) {
@@ -254,7 +256,7 @@ func (m *Manager) onLink(l transport.Link) {
 			m.goAway(old, Duplicate, errors.New("a second link to the same node takes its place"), false)
 		}
 	}
-	p := newPeer(m.ctx, l, now)
+	p := newPeer(m.ctx, l, m.accountOf(id), now)
 	m.peers[id] = p
 	m.wg.Add(5)
 	go m.read(p, transport.LaneConsensus)
@@ -292,6 +294,7 @@ func (m *Manager) forget(p *peer) {
 	}
 	delete(m.peers, p.id)
 	m.orphans.drop(p.id)
+	m.inbox.Forget(p)
 	m.sched.Remove(p.id)
 	m.dropAsk(p.id)
 	m.retryPulls(p.id)
@@ -364,6 +367,7 @@ func (m *Manager) tick(now time.Time) {
 func (m *Manager) beat(p *peer, now time.Time) {
 	p.nextBeat = now.Add(m.cfg.Heartbeat)
 	p.helloCount = 0
+	p.account.setRates(votesAllowed(m.deps.Driver.Status().Seats, m.slot))
 	pos := m.position()
 	p.lastAsked = uint64(now.UnixNano())
 	t := Time{Xmt: p.lastAsked, Head: pos.Head, LIB: pos.LIB, Justified: pos.Justified}

@@ -106,10 +106,11 @@ const (
 	FatalOther     Reason = 10
 	Authentication Reason = 11
 	NotAMember     Reason = 12
+	Flood          Reason = 13
 )
 
 var reasonNames = [...]string{"no_reason", "self", "duplicate", "wrong_chain", "wrong_version", "forked", "unlinkable",
-	"bad_transaction", "validation", "benign_other", "fatal_other", "authentication", "not_a_member"}
+	"bad_transaction", "validation", "benign_other", "fatal_other", "authentication", "not_a_member", "flood"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {

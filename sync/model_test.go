@@ -154,6 +154,7 @@ type modelNode struct {
 	checked    int
 	votes      []block.Vote
 	offered    int // votes given to AddVotes
+	onVotes    func([]block.Vote)
 	replaced   []uint64
 	onCheck    func(*block.SealedHeader)
 	refuse     map[common.Hash]bool // AddBlock finds the body invalid
@@ -352,20 +353,26 @@ func (n *modelNode) insertFinal(b *block.Block) {
 	}
 }
 
-func (n *modelNode) AddVotes(vs []block.Vote) (err error) {
+// AddVotes judges by the first byte of the signature: 0xB0 + verdict, anything else is good.
+func (n *modelNode) AddVotes(vs []block.Vote) ([]VoteVerdict, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.onVotes != nil {
+		n.onVotes(vs)
+	}
 	n.offered += len(vs)
-	for _, v := range vs {
-		if v.Signature[0] == 0xBD {
-			err = errModelInvalid
-			continue
-		}
-		if !slices.Contains(n.votes, v) {
+	out := make([]VoteVerdict, len(vs))
+	for i, v := range vs {
+		switch k := VoteVerdict(v.Signature[0] - 0xB0); {
+		case v.Signature[0] > 0xB0 && k <= VoteForged:
+			out[i] = k
+		case slices.Contains(n.votes, v):
+			out[i] = VoteKnown
+		default:
 			n.votes = append(n.votes, v)
 		}
 	}
-	return err
+	return out, nil
 }
 
 func (n *modelNode) AddCertificate(c *block.Certificate) error {
@@ -387,7 +394,7 @@ func (n *modelNode) AddCertificate(c *block.Certificate) error {
 func (n *modelNode) Status() DriverStatus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return DriverStatus{Head: RefOf(n.head.SealedHeader), LIB: RefOf(n.lib().SealedHeader), Justified: n.justified, FC: n.fc, OwnVotes: n.own}
+	return DriverStatus{Head: RefOf(n.head.SealedHeader), LIB: RefOf(n.lib().SealedHeader), Justified: n.justified, FC: n.fc, OwnVotes: n.own, Seats: 4}
 }
 
 func (n *modelNode) Range(from, to uint64, maxBytes int, fn func(uint64, []byte) error) error {

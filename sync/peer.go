@@ -26,6 +26,8 @@ type peer struct {
 	seenGen    uint64
 	helloCount int // handshakes taken in this heartbeat period
 
+	account *voteAccount // shared; of the peer's votes, over all its links
+
 	clock     clockFilter
 	lastAsked uint64 // Xmt of our newest time question
 	nextBeat  time.Time
@@ -54,8 +56,6 @@ type peer struct {
 	empty      int    // answers in a row that brought nothing
 	unlinked   int    // unlinkable blocks without a useful one between
 	orphans    int
-	badVotes   int // passed on since badVotesFrom
-	badFrom    time.Time
 	suspected  int
 
 	windowQueue chan *windowJob       // to the goroutine that reads its window; nil until the first
@@ -79,10 +79,10 @@ type peerCounts struct {
 	served, servedBytes                                                                                 atomic.Uint64 // shared with the server
 }
 
-func newPeer(parent context.Context, link transport.Link, now time.Time) *peer {
+func newPeer(parent context.Context, link transport.Link, account *voteAccount, now time.Time) *peer {
 	ctx, cancel := context.WithCancel(parent)
 	p := &peer{
-		id: link.Peer(), link: link, ctx: ctx, cancel: cancel, linked: now,
+		id: link.Peer(), link: link, ctx: ctx, cancel: cancel, linked: now, account: account,
 		knownBlocks: newRecent[common.Hash, struct{}](maxKnownBlocks),
 		knownVotes:  newRecent[uint64, struct{}](maxKnownVotes),
 		knownTxs:    newRecent[common.Hash, uint64](maxKnownTxs),
@@ -136,6 +136,9 @@ func (m *Manager) read(p *peer, lane transport.Lane) {
 		}
 		now := time.Now()
 		p.lastSeen.Store(now.UnixNano())
+		if MessageType(msg.Type) == TypeVotes && !m.admitVotes(p, len(msg.Payload), now) {
+			continue
+		}
 		apply, err := m.decode(p, msg, now)
 		if err != nil {
 			m.post(func() { m.punish(p, Validation, err) })

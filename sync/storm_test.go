@@ -98,9 +98,11 @@ func newStored(t testing.TB, s *blockstore.Store) *stored {
 
 func (s *stored) CheckHeader(*block.SealedHeader) error        { return errStored }
 func (s *stored) AddBlock(context.Context, *block.Block) error { return errStored }
-func (s *stored) AddVotes([]block.Vote) error                  { return nil }
-func (s *stored) AddCertificate(*block.Certificate) error      { return nil }
-func (s *stored) Status() DriverStatus                         { return DriverStatus{Head: s.tip, LIB: s.tip} }
+func (s *stored) AddVotes(vs []block.Vote) ([]VoteVerdict, error) {
+	return make([]VoteVerdict, len(vs)), nil
+}
+func (s *stored) AddCertificate(*block.Certificate) error { return nil }
+func (s *stored) Status() DriverStatus                    { return DriverStatus{Head: s.tip, LIB: s.tip} }
 func (s *stored) AddRange(context.Context, []*block.Block, Mode) (RangeResult, error) {
 	return RangeResult{}, errStored
 }
@@ -158,8 +160,10 @@ func (j *joining) AddBlock(_ context.Context, b *block.Block) error {
 	return errModelInvalid
 }
 
-func (j *joining) CheckHeader(*block.SealedHeader) error   { return errModelFuture }
-func (j *joining) AddVotes([]block.Vote) error             { return nil }
+func (j *joining) CheckHeader(*block.SealedHeader) error { return errModelFuture }
+func (j *joining) AddVotes(vs []block.Vote) ([]VoteVerdict, error) {
+	return make([]VoteVerdict, len(vs)), nil
+}
 func (j *joining) AddCertificate(*block.Certificate) error { return nil }
 
 func (j *joining) Status() DriverStatus {

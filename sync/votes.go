@@ -3,10 +3,10 @@ package blocksync
 import (
 	"fmt"
 	"hash/maphash"
-	"slices"
 	"time"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/transport"
 	"go.uber.org/zap"
 )
@@ -16,31 +16,63 @@ type relayedVote struct {
 	key  uint64
 }
 
-// voteJob hands votes, or a handshake's certificates, to the driver.
-type voteJob struct {
-	peer   *peer
-	votes  []block.Vote
-	keys   []uint64
-	qc, fc *block.Certificate
-}
-
 // voteKey names a vote in the caches; the seed is secret, so collisions cannot be made.
 func (m *Manager) voteKey(v *block.Vote) uint64 { return maphash.Comparable(m.seed, *v) }
+
+// accountOf is the account of a peer's votes; it is the same one over all its links.
+func (m *Manager) accountOf(id transport.PeerID) *voteAccount {
+	a := m.accounts[id]
+	if a == nil {
+		if len(m.accounts) >= maxVoteAccounts {
+			m.dropCalmAccounts()
+		}
+		a = newVoteAccount()
+		m.accounts[id] = a
+	}
+	a.setRates(votesAllowed(m.deps.Driver.Status().Seats, m.slot))
+	return a
+}
+
+// dropCalmAccounts forgets peers that are not linked and have nothing against them; if there is none, any that are not
+// linked.
+func (m *Manager) dropCalmAccounts() {
+	now := time.Now()
+	for _, all := range []bool{false, true} {
+		for id, a := range m.accounts {
+			if m.peers[id] == nil && (all || a.calm(now)) {
+				delete(m.accounts, id)
+			}
+		}
+		if len(m.accounts) < maxVoteAccounts {
+			return
+		}
+	}
+}
+
+// admitVotes holds a message of votes back while its sender is over what it may send; the link's flow control then
+// holds back the sender. false: the message is dropped. It runs on the goroutine that reads the peer's lane.
+func (m *Manager) admitVotes(p *peer, size int, now time.Time) bool {
+	wait, tell, spent := p.account.payBytes(size+voteMessageBytes, now)
+	if spent {
+		m.post(func() { m.sendFlooderAway(p) })
+		return false
+	}
+	if tell {
+		m.log.Warn("peer sends more votes than all producers together cast; it is read slowly", zap.String("peer", string(p.id)), zap.Stringer("votes", p.account))
+	}
+	return wait == 0 || pause.For(p.ctx, wait)
+}
+
+func (m *Manager) sendFlooderAway(p *peer) {
+	m.punish(p, Flood, fmt.Errorf("votes: %s", p.account))
+}
 
 func (m *Manager) onVotes(p *peer, vs []block.Vote) {
 	if !p.handshaken || p.leaving {
 		return
 	}
 	p.counts.votesIn += uint64(len(vs))
-	j := &voteJob{peer: p}
-	for i := range vs {
-		k := m.voteKey(&vs[i])
-		p.knownVotes.Add(k, struct{}{})
-		if m.seenVotes.Add(k, struct{}{}) {
-			j.votes, j.keys = append(j.votes, vs[i]), append(j.keys, k)
-		}
-	}
-	if len(j.votes) == 0 {
+	if !m.queueVotes(p, vs, true) {
 		m.metrics.duplicate("vote")
 		if p.dupVotes++; p.dupVotes >= dampAfter {
 			p.dupVotes = 0
@@ -49,88 +81,103 @@ func (m *Manager) onVotes(p *peer, vs []block.Vote) {
 		return
 	}
 	p.dupVotes = 0
-	if !m.voteJob.Put(j, len(j.votes)*256) {
-		m.metrics.dropped("vote")
-		for _, k := range j.keys {
-			m.seenVotes.Delete(k)
-		}
-	}
 }
 
-func (m *Manager) voteWorker() {
-	m.voteJob.Each(m.ctx, func(j *voteJob) {
-		for _, c := range []*block.Certificate{j.qc, j.fc} {
-			if c == nil {
-				continue
-			}
-			err := m.deps.Driver.AddCertificate(c)
-			if m.deps.verdict(err) == VerdictInvalid {
-				m.post(func() { m.punish(j.peer, Validation, fmt.Errorf("certificate in handshake: %w", err)) })
-				return
-			}
+// queueVotes queues votes to be judged and reports whether one of them was new. Votes of a handshake are not relayed:
+// they are their sender's own, and it sends them to everyone.
+func (m *Manager) queueVotes(p *peer, vs []block.Vote, relay bool) (anyNew bool) {
+	for i := range vs {
+		k := m.voteKey(&vs[i])
+		if relay {
+			p.knownVotes.Add(k, struct{}{})
 		}
-		if len(j.votes) == 0 {
+		fresh, full := m.inbox.Put(p, receivedVote{vote: vs[i], key: k, relay: relay})
+		if full {
+			m.metrics.dropped("vote")
+		}
+		anyNew = anyNew || fresh
+	}
+	return anyNew
+}
+
+// voteWorker has the driver judge votes. While it verifies some, others gather, and are verified together.
+func (m *Manager) voteWorker() {
+	for {
+		batch := m.inbox.Take(m.ctx)
+		if batch == nil {
 			return
 		}
-		good, bad, v, err := m.addVotes(j)
-		m.post(func() { m.onVotesAdded(j, good, bad, v, err) })
-	})
+		votes := make([]block.Vote, len(batch))
+		for i, r := range batch {
+			votes[i] = r.vote
+		}
+		verdicts, err := m.deps.Driver.AddVotes(votes)
+		if err == nil && len(verdicts) != len(votes) {
+			err = fmt.Errorf("the driver judged %d of %d votes", len(verdicts), len(votes))
+		}
+		if err != nil {
+			m.log.Debug("votes were not taken for now", zap.Error(err))
+			m.metrics.dropped("vote")
+			continue
+		}
+		for i, r := range batch {
+			// A copy of a handshake's vote goes on to other peers when it comes by itself.
+			if r.relay && verdicts[i].isLasting() {
+				m.inbox.MarkSeen(r.key)
+			}
+		}
+		m.post(func() { m.onVotesJudged(batch, verdicts) })
+	}
 }
 
-// addVotes gives votes to the driver; if one of them is bad each is tried alone, so that a bad one cannot keep the
-// others from being relayed. good are those to relay.
-func (m *Manager) addVotes(j *voteJob) (good []relayedVote, bad []block.Vote, v Verdict, err error) {
-	err = m.deps.Driver.AddVotes(j.votes)
-	v = m.deps.verdict(err)
-	for i := range j.votes {
-		one := v
-		if v == VerdictInvalid {
-			if len(j.votes) > 1 {
-				one = m.deps.verdict(m.deps.Driver.AddVotes(j.votes[i : i+1]))
+// onVotesJudged queues the good votes to be relayed and charges the senders of those that no honest peer sends.
+func (m *Manager) onVotesJudged(batch []*receivedVote, verdicts []VoteVerdict) {
+	now := time.Now()
+	for i, r := range batch {
+		switch v := verdicts[i]; v {
+		case VoteAccepted, VoteKnown:
+			if r.relay {
+				m.voteRelay = append(m.voteRelay, relayedVote{r.vote, r.key})
+				m.scheduleFlush(voteRelayDelay)
 			}
-			if one == VerdictInvalid {
-				bad = append(bad, j.votes[i])
+		case VoteIrrelevant:
+		default:
+			for _, p := range r.senders {
+				m.chargeVote(p, &r.vote, v, now)
 			}
-		}
-		if len(j.keys) > 0 && (one == VerdictOK || one == VerdictUnknownParent || one == VerdictFuture) {
-			good = append(good, relayedVote{j.votes[i], j.keys[i]})
 		}
 	}
-	return good, bad, v, err
 }
 
-// onVotesAdded queues accepted votes for relaying; votes from handshakes have no keys and are not relayed. Votes are
-// relayed before their signatures are verified, so one bad vote proves nothing against the peer that passed it on,
-// unless it is the peer's own; many do.
-func (m *Manager) onVotesAdded(j *voteJob, good []relayedVote, bad []block.Vote, v Verdict, err error) {
-	if len(good) > 0 {
-		m.voteRelay = append(m.voteRelay, good...)
-		m.scheduleFlush(voteRelayDelay)
+// chargeVote charges a peer for a vote that is not the one of an honest peer, or not often. A bad vote in the name of
+// the account that the peer itself signs for is the peer's own, whatever it has sent before.
+func (m *Manager) chargeVote(p *peer, vote *block.Vote, v VoteVerdict, now time.Time) {
+	if p.leaving || v == VoteFuture && m.explainedByClocks(p, vote.Target.Slot, now) {
+		return
 	}
-	switch v {
-	case VerdictInvalid:
-		now := time.Now()
-		if now.Sub(j.peer.badFrom) > time.Minute {
-			j.peer.badFrom, j.peer.badVotes = now, 0
-		}
-		j.peer.badVotes += len(bad)
-		own := slices.ContainsFunc(bad, func(b block.Vote) bool { return j.peer.signsFor(b.Voter) })
-		if own || j.peer.badVotes > maxBadVotes {
-			m.punish(j.peer, Validation, fmt.Errorf("votes: %w", err))
-		}
-	case VerdictOverloaded:
-		for _, k := range j.keys {
-			m.seenVotes.Delete(k)
-		}
-		m.log.Debug("votes were not taken for now", zap.Error(err))
+	spent := p.account.charge(v, 1, now)
+	if (v == VoteForged || v == VoteMalformed) && p.signsFor(vote.Voter) {
+		m.punish(p, Validation, fmt.Errorf("its own vote on slot %d is %s", vote.Target.Slot, v))
+		return
 	}
+	if spent {
+		m.sendFlooderAway(p)
+	}
+}
+
+// explainedByClocks reports whether a slot may be ahead of our clock without anybody's fault: clocks of honest nodes
+// differ a little, and if the peer's differs more it said so when it was asked for the time. That covers a node whose
+// own clock is wrong, for which all peers are ahead.
+func (m *Manager) explainedByClocks(p *peer, slot uint64, now time.Time) bool {
+	ours, _ := m.deps.Params.SlotAt(now.Add(max(p.clock.Offset(), 0)))
+	return slot <= ours+voteClockSlots
 }
 
 func (m *Manager) onOwnVotes(vs []block.Vote) {
 	keyed := make([]relayedVote, len(vs))
 	for i := range vs {
 		keyed[i] = relayedVote{vs[i], m.voteKey(&vs[i])}
-		m.seenVotes.Add(keyed[i].key, struct{}{})
+		m.inbox.MarkSeen(keyed[i].key)
 	}
 	lib := m.deps.Driver.Status().LIB
 	payload := EncodeVotes(vs)

@@ -96,11 +96,19 @@ func TestGoAwayReasons(t *testing.T) {
 		{"bad vote of its own", signAs(signerKey(t)), func(_ *lab, _ *node, s *script) {
 			s.send(0, TypeVotes, EncodeVotes([]block.Vote{badVote(crypto.PubkeyToAddress(signerKey(t).PublicKey), 1)}))
 		}, Validation},
-		{"many bad votes of others", nil, func(_ *lab, _ *node, s *script) {
-			for i := range maxBadVotes + 1 {
-				s.send(0, TypeVotes, EncodeVotes([]block.Vote{badVote(common.Address{1}, uint64(i))}))
+		{"forged votes of others", nil, func(_ *lab, _ *node, s *script) {
+			s.send(0, TypeVotes, EncodeVotes(votesWorth(VoteForged, int(votePointsFull/voteCharges[VoteForged])+1)))
+		}, Flood},
+		{"votes of strangers", nil, func(_ *lab, _ *node, s *script) {
+			vs := votesWorth(VoteStranger, 2*maxVotes)
+			s.send(0, TypeVotes, EncodeVotes(vs[:maxVotes]))
+			s.send(0, TypeVotes, EncodeVotes(vs[maxVotes:]))
+		}, Flood},
+		{"votes in handshakes", func(h *Handshake) {
+			for _, v := range votesWorth(VoteForged, 9) {
+				h.Votes = append(h.Votes, v)
 			}
-		}, Validation},
+		}, nil, Flood},
 		{"a body of another block", nil, func(_ *lab, _ *node, s *script) {
 			x := extend(chain, 1, chainShape{})[21]
 			other := makeBlock(chain[20], 21, 10, nil, nil, nil, 0)
@@ -155,7 +163,7 @@ func signAs(key *ecdsa.PrivateKey) func(*Handshake) {
 
 func badVote(voter common.Address, slot uint64) block.Vote {
 	v := sampleVote(1)
-	v.Voter, v.Target.Slot, v.Signature = voter, slot, block.BLSSignature{0xBD}
+	v.Voter, v.Target.Slot, v.Signature = voter, slot, block.BLSSignature{0xB0 + byte(VoteForged)}
 	return v
 }
 

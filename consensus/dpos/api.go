@@ -43,8 +43,8 @@ func HeaderOf(h *block.SealedHeader) Header {
 	}
 }
 
-// Event is one input of the machine: Tick, HeaderEvent, Executed, Failed, VotesEvent, Tallied, CertificateEvent,
-// RangeEvent or Built.
+// Event is one input of the machine: Tick, HeaderEvent, Executed, Failed, VotesEvent, VerifiedVotesEvent, Tallied,
+// CertificateEvent, RangeEvent or Built.
 type Event interface{ event() }
 
 type (
@@ -66,6 +66,10 @@ type (
 	// strangers, with a link the chain refutes, beyond the bounds) are dropped without an error. A genuine vote in our
 	// own name that we did not cast silences us (rule 11).
 	VotesEvent struct{ Votes []block.Vote }
+
+	// VerifiedVotesEvent brings votes that JudgeVotes accepted and whose signatures were then verified, each for itself,
+	// under the keys it named. It is treated as VotesEvent otherwise.
+	VerifiedVotesEvent struct{ Votes []VerifiedVote }
 
 	// Tallied answers one of Ready.Tallies, at any later time.
 	Tallied struct {
@@ -93,15 +97,16 @@ type (
 	}
 )
 
-func (Tick) event()             {}
-func (HeaderEvent) event()      {}
-func (Executed) event()         {}
-func (Failed) event()           {}
-func (VotesEvent) event()       {}
-func (Tallied) event()          {}
-func (CertificateEvent) event() {}
-func (RangeEvent) event()       {}
-func (Built) event()            {}
+func (Tick) event()               {}
+func (HeaderEvent) event()        {}
+func (Executed) event()           {}
+func (Failed) event()             {}
+func (VotesEvent) event()         {}
+func (VerifiedVotesEvent) event() {}
+func (Tallied) event()            {}
+func (CertificateEvent) event()   {}
+func (RangeEvent) event()         {}
+func (Built) event()              {}
 
 // Checks is what remains to be verified of a header that passed Check: signatures.
 type Checks struct {
@@ -143,7 +148,7 @@ type Produce struct {
 
 // Tally asks to verify votes on one link, of distinct voters, and to aggregate them. Our own vote in it has a zero
 // signature unless it came back through VotesEvent: the driver puts in its own (BLS signatures are deterministic).
-// A tally of fewer votes than a quorum only asks which are bad.
+// A tally of fewer votes than a quorum only asks which are bad. What the driver verified before need not be verified again.
 type Tally struct {
 	ID        uint64
 	Link      block.Link

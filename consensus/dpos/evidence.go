@@ -178,21 +178,21 @@ func (m *Machine) convict() {
 	m.pool.suspects = keep
 }
 
-// doubt has a vote in our own name verified that we do not know.
-func (m *Machine) doubt(v *block.Vote) {
-	x := &pooled{Vote: *v, node: m.tree.nodes[v.Target.Hash]}
-	if m.pool.ownCheck || m.own.below(v.Target.Slot) || m.own.older(v.Link) {
+// doubt has a vote in our own name verified that we do not know, unless it is already.
+func (m *Machine) doubt(x *pooled) {
+	if m.own.below(x.Target.Slot) || m.own.older(x.Link) || x.node != nil && !x.node.own.sits(x.Voter) {
 		return
 	}
-	if x.node != nil && !x.node.own.sits(v.Voter) {
+	if x.alone {
+		m.own.silence(m, x.Target.Slot)
 		return
 	}
 	s := m.schedulesOf(x)
-	if s == nil {
+	if s == nil || m.pool.ownCheck {
 		return
 	}
 	m.pool.ownCheck = true
-	m.ask(&question{link: v.Link, picks: []*pooled{x}}, s)
+	m.ask(&question{link: x.Link, picks: []*pooled{x}}, s)
 }
 
 // recognise ends doubt: a genuine vote of ours that our WAL lacks silences us.

@@ -5,7 +5,8 @@ const (
 	MaxTreeBlocks       = 1 << 17 // reversible blocks; beyond it only the preferred branch grows
 	maxVersions         = 3       // childless blocks kept of one slot and producer; a further one replaces the oldest
 	maxVotesPerVoter    = 1024    // pooled on known blocks, per voter; the oldest leaves
-	maxUnknownPerVoter  = 64      // pooled on unknown blocks, per voter; the oldest leaves
+	maxUnknownPerVoter  = 64      // pooled on unknown blocks, per voter; the one of the lowest slot leaves
+	maxUnknownPerSlot   = 2       // of these of one kind and slot, if JudgeVotes is asked: an honest producer casts one
 	maxVersionsPerVote  = 4       // signatures kept per voter and link until one is verified
 	MaxVotesPerEvent    = 4096    // votes in one VotesEvent
 	MaxRangeHeaders     = 1 << 16 // headers in one RangeEvent

@@ -82,6 +82,8 @@ func (m *Machine) Step(ev Event) error {
 		return m.fail(ev.Hash)
 	case VotesEvent:
 		return m.votes(ev.Votes)
+	case VerifiedVotesEvent:
+		return m.verifiedVotes(ev.Votes)
 	case Tallied:
 		return m.tallied(&ev)
 	case CertificateEvent:

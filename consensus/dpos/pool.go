@@ -8,7 +8,8 @@ import (
 	"github.com/bornode/bornode/block"
 )
 
-// pooled is a vote that may count. Its signature was not verified unless good or alone is set.
+// pooled is a vote that may count. Its signature was not verified unless good or alone is set. A driver verifies votes
+// before it gives them (VerifiedVotesEvent); the pool does not rely on that.
 type pooled struct {
 	block.Vote
 	node *node // nil while the target is unknown
@@ -76,7 +77,7 @@ func (m *Machine) votes(vs []block.Vote) error {
 	}
 	for i := range vs {
 		if m.plausible(&vs[i]) {
-			m.addVote(&vs[i])
+			m.addVote(&pooled{Vote: vs[i]})
 		}
 	}
 	return nil
@@ -84,65 +85,85 @@ func (m *Machine) votes(vs []block.Vote) error {
 
 // plausible drops votes that can count for nothing.
 func (m *Machine) plausible(v *block.Vote) bool {
-	if v.Target.Slot <= m.tree.root.Slot || m.future(v.Target.Slot) || v.Voter == (common.Address{}) {
-		return false
-	}
-	switch v.Kind {
-	case block.Prevote:
-		return v.Source.Slot < v.Target.Slot
-	case block.Precommit:
-		return v.Source == v.Target
-	}
-	return false
+	return v.Target.Slot > m.tree.root.Slot && !m.future(v.Target.Slot) && wellFormed(v)
 }
 
-func (m *Machine) addVote(v *block.Vote) {
+// addVote pools a vote that came from outside, or ours that was just cast.
+func (m *Machine) addVote(x *pooled) {
+	v := &x.Vote
+	n := m.tree.nodes[v.Target.Hash]
+	x.node = n
 	if v.Voter == m.cfg.Self && !m.own.cast(v.Link) {
-		m.doubt(v)
+		m.doubt(x)
 		return
 	}
-	n := m.tree.nodes[v.Target.Hash]
 	if n == nil && v.Voter == m.cfg.Self {
 		return // settle counts it when the block comes
 	}
 	if n != nil && (m.linked(v.Link, n) != nil || !n.own.sits(v.Voter)) {
 		return
 	}
-	if n == nil && !m.tree.head().next.knows(v.Voter) && !m.tree.root.next.knows(v.Voter) {
+	if n == nil && m.seated(v) == nil {
 		return
 	}
-	w := m.pool.voter(v.Voter)
-	x := &pooled{Vote: *v, node: n}
-	list := w.unknown
 	if n != nil {
+		x.checkKey()
+	}
+	w := m.pool.voter(v.Voter)
+	if !m.isNew(w, x) {
+		return
+	}
+	m.suspect(w, x)
+	if n == nil {
+		m.pool.addUnknown(w, x)
+		return
+	}
+	m.place(w, x)
+}
+
+// isNew reports whether a vote adds something to those of the voter on the same link: the first, a few more while none
+// is verified, and always the first verified one.
+func (m *Machine) isNew(w *voter, x *pooled) bool {
+	list := w.unknown
+	if x.node != nil {
 		list = w.known
 	}
 	versions := 0
 	for _, o := range list {
-		if o.Link != v.Link {
+		if o.Link != x.Link {
 			continue
 		}
 		if o.Voter == m.cfg.Self { // ours came back with its signature
 			if o.Signature == (block.BLSSignature{}) {
-				o.Signature = v.Signature
+				o.Signature = x.Signature
 			}
-			return
+			return false
 		}
-		if versions++; o.good || o.Signature == v.Signature || versions == maxVersionsPerVote {
-			return
+		if o.good && !x.alone || o.alone {
+			return false
+		}
+		if versions++; !x.alone && (o.Signature == x.Signature || versions == maxVersionsPerVote) {
+			return false
 		}
 	}
-	m.suspect(w, x)
-	if n == nil {
-		w.unknown = append(w.unknown, x)
-		m.pool.unknown++
-		if len(w.unknown) > maxUnknownPerVoter {
-			w.unknown = append(w.unknown[:0:0], w.unknown[1:]...)
-			m.pool.unknown--
-		}
+	return true
+}
+
+// addUnknown keeps a vote until its block comes. Beyond the voter's share the one on the oldest slot leaves.
+func (p *pool) addUnknown(w *voter, x *pooled) {
+	w.unknown = append(w.unknown, x)
+	p.unknown++
+	if len(w.unknown) <= maxUnknownPerVoter {
 		return
 	}
-	m.place(w, x)
+	oldest := 0
+	for i, o := range w.unknown {
+		if o.Target.Slot < w.unknown[oldest].Target.Slot {
+			oldest = i
+		}
+	}
+	w.unknown = append(w.unknown[:oldest:oldest], w.unknown[oldest+1:]...)
+	p.unknown--
 }
 
 // place counts a vote on a known block.
@@ -206,6 +227,7 @@ func (m *Machine) settle(n *node) {
 				continue
 			}
 			x.node = n
+			x.checkKey()
 			m.crossed(w, x)
 			m.place(w, x)
 		}
@@ -215,7 +237,7 @@ func (m *Machine) settle(n *node) {
 // pool1 counts one of our own votes.
 func (m *Machine) pool1(l block.Link) {
 	if l.Target.Slot > m.tree.root.Slot {
-		m.addVote(&block.Vote{Link: l, Voter: m.cfg.Self})
+		m.addVote(&pooled{Vote: block.Vote{Link: l, Voter: m.cfg.Self}})
 	}
 }
 

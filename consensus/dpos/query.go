@@ -59,6 +59,14 @@ func (m *Machine) VoteSchedules(hash common.Hash) ([]block.Schedule, error) {
 	return m.counting(n.own), nil
 }
 
+// Seats is how many seats vote on children of the head: those of both schedules while both count.
+func (m *Machine) Seats() (n int) {
+	for _, s := range m.tree.head().next.count {
+		n += len(s)
+	}
+	return n
+}
+
 // Announces reports whether a child of this block must carry the next schedule.
 func (m *Machine) Announces(parent common.Hash) (bool, error) {
 	n, err := m.known(parent)
