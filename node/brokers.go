@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -62,8 +64,13 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	log := n.log.Named("topics")
 	b := &brokers{log: log, ledgerAge: cfg.LedgerAge}
 	b.mirror = topics.New(topicsSource{n.chain, ledgerCalls(n.reg)}, log.Named("ledger"))
+	off := promauto.With(n.reg).NewGauge(prometheus.GaugeOpts{Name: "bornode_topics_broker_off_state",
+		Help: "1 while this node serves no topics though it is configured to, because the store of its topics cannot be opened."})
 	if b.store, err = store.Open(cfg.Store, nil, log.Named("store"), n.reg); err != nil {
-		return err
+		off.Set(1)
+		log.Error("this node serves no topics: their store cannot be opened; block production and RPC go on; mend the cause and start the node again",
+			zap.String("dir", cfg.Store.Dir), zap.Error(err))
+		return nil
 	}
 	n.onClose(b.store.Close)
 	if b.submit, err = n.newBrokerSubmitter(signer, log); err != nil {
@@ -94,6 +101,7 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 		return err
 	}
 	b.auth = pubsub.Auth{ChainID: n.gen.Parameters().ChainID, Ledger: b.mirror, Now: time.Now}
+	b.store.OnDamage(func(id store.ID, err error) { b.manager.Damaged(replica.ID(id), err) })
 	if b.server, err = kafka.New(cfg.Kafka, b.broker, b.auth, log.Named("kafka"), n.reg); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync/atomic"
@@ -328,4 +329,24 @@ func TestAFailedBrokerLeavesNothing(t *testing.T) {
 	again, _ := open(t, s.cfg)
 	require.NoError(t, again.close())
 	goroutines(t, before)
+}
+
+// A store of topics that cannot be opened costs the node its broker; blocks go on.
+func TestANodeWithoutItsTopicsMakesBlocks(t *testing.T) {
+	s := newStand(t)
+	dir := filepath.Join(s.cfg.Path(s.cfg.PubSub.Dir), s.cfg.PubSub.Store.Dir)
+	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o700))
+	require.NoError(t, os.WriteFile(dir, nil, 0o600)) // where a folder belongs
+	s.start()
+	require.Nil(t, s.n.brokers)
+	s.until("blocks are final", func() bool { return s.n.chain.FinalHeader().Number.Uint64() > 3 })
+	all, err := s.n.reg.Gather()
+	require.NoError(t, err)
+	for _, f := range all {
+		if f.GetName() == "bornode_topics_broker_off_state" {
+			require.Equal(t, 1.0, f.GetMetric()[0].GetGauge().GetValue())
+			return
+		}
+	}
+	require.Fail(t, "no metric says it")
 }

@@ -198,6 +198,12 @@ func (s *storm) check(down ...int) {
 	s.stop()
 	s.wg.Wait()
 	s.whole(down...)
+	s.readBack()
+}
+
+// readBack reads the whole topic from the leaders that are there, after the producers have ended.
+func (s *storm) readBack() {
+	s.t.Helper()
 	var ends kadm.ListedOffsets
 	s.eventually("the leaders tell the ends", func() bool { // a lease may move still
 		var err error

@@ -100,6 +100,32 @@ func (d *Disk) Rename(from, to string) error {
 	return nil
 }
 
+// Link gives a file a second name in its directory.
+func (d *Disk) Link(from, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, base, err := d.parent(from)
+	if err != nil {
+		return err
+	}
+	q, target, err := d.parent(to)
+	if err != nil {
+		return err
+	}
+	f := p.now[base]
+	if f == nil || p != q {
+		return &os.PathError{Op: "link", Path: from, Err: os.ErrNotExist}
+	}
+	if p.now[target] != nil {
+		return &os.PathError{Op: "link", Path: to, Err: os.ErrExist}
+	}
+	if _, err := d.change(Create, to); err != nil {
+		return err
+	}
+	p.set(target, f)
+	return nil
+}
+
 // List implements blockstore.FS.
 func (d *Disk) List(name string) ([]string, error) {
 	d.mu.Lock()

@@ -63,6 +63,7 @@ type core struct {
 	broken  error // the log and the leader's contradict each other, or the log fails: nothing is taken until the next lease
 	apart   bool  // it has what was committed and the log that counts lacks: it may be the last to have it
 	cuts    uint64
+	lostAt  uint64 // cuts when the log was last found damaged: what was on disk before says nothing of what is accepted
 	durable snapshot
 	hw      int64
 
@@ -136,6 +137,28 @@ func newCore(self string, id ID, data Log, out effects, log *zap.Logger) (*core,
 	var err error
 	c.stash, err = out.openStash(false)
 	return c, err
+}
+
+// afterLoss is the core of a log that was found damaged and cut, durably at m: as after a start that found the damage, but
+// that what is on its way to the disk is known.
+func (c *core) afterLoss(m Mark) (*core, error) {
+	lease := c.lease
+	c.stepDown()
+	next, err := newCore(c.self, c.id, c.data, c.out, c.log)
+	if err != nil {
+		return nil, err
+	}
+	next.cuts, next.lostAt, next.apart = c.cuts+1, c.cuts+1, c.apart
+	next.durable = snapshot{cuts: next.cuts, promised: c.durable.promised, accepted: -1}
+	if c.durable.cuts == c.cuts {
+		next.durable.end = min(c.durable.end, c.data.End())
+	}
+	next.out.persist(m, next.snapshot())
+	if lease.Epoch >= 0 {
+		lease.Whole = false
+		return next, next.setLease(lease)
+	}
+	return next, nil
 }
 
 func (c *core) snapshot() snapshot {
@@ -297,7 +320,10 @@ func (c *core) fail(what string, err error) {
 // synced is told that the state s of the log, once given to persist, is on disk.
 func (c *core) synced(s snapshot) {
 	d := &c.durable
-	d.promised, d.accepted = max(d.promised, s.promised), max(d.accepted, s.accepted)
+	d.promised = max(d.promised, s.promised)
+	if s.cuts >= c.lostAt {
+		d.accepted = max(d.accepted, s.accepted)
+	}
 	if s.cuts == c.cuts {
 		if d.cuts != s.cuts {
 			d.end = 0

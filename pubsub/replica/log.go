@@ -42,6 +42,9 @@ type Log interface {
 	DeleteBefore(offset int64) error
 	SetCommitted(offset int64)
 	Committed() int64
+	// Mend deals with the error of a read that met damage. lost: the log was cut at the damaged batch, and has no epoch
+	// entered any more.
+	Mend(damage error) (lost bool, m Mark, err error)
 }
 
 // Store holds the logs of a broker.

@@ -214,3 +214,76 @@ func TestTheOtherOfTwoReplicasIsMadeAnew(t *testing.T) {
 	require.True(t, a.core.ready)
 	require.Equal(t, int64(10), anew.core.hw)
 }
+
+// damage has a node's log meet damage at an offset, as a read does while it runs.
+func (n *node) damage(at int64) {
+	n.t.Helper()
+	_, m, err := n.core.data.Mend(damagedAt(at))
+	require.NoError(n.t, err)
+	next, err := n.core.afterLoss(m)
+	require.NoError(n.t, err)
+	n.core = next
+}
+
+// inMemory are nodes whose logs a test can damage.
+func inMemory(t *testing.T, names ...string) (nodes []*node) {
+	for _, name := range names {
+		nodes = append(nodes, newNode(t, name, newMemStore()))
+	}
+	return nodes
+}
+
+// A replica that lost what it had acknowledged elects nobody until it has it again, also while its process lives.
+func TestADamagedReplicaHasNoVote(t *testing.T) {
+	nodes := inMemory(t, abc...)
+	a, b, c := nodes[0], nodes[1], nodes[2]
+	for _, n := range nodes {
+		require.NoError(t, n.core.setLease(Lease{Epoch: 1, Leader: "a", Replicas: abc}))
+	}
+	exchange(a, b)
+	for range 10 {
+		a.writeMany(1)
+	}
+	exchange(a, b) // c has nothing
+	require.Equal(t, int64(10), a.core.hw)
+	b.core.synced(b.core.snapshot())
+	late := b.core.snapshot()
+	b.damage(4)
+	b.core.synced(late) // of before the damage
+	require.True(t, b.core.forgot())
+	require.Equal(t, int32(-1), b.core.durable.accepted)
+	require.LessOrEqual(t, b.core.durable.end, int64(4))
+	second := Lease{Epoch: 2, Leader: "c", Replicas: abc}
+	lead(t, second, b, c)
+	require.False(t, c.core.ready, "b and c lack six records that were committed")
+	require.True(t, c.core.dataLost())
+	require.NoError(t, a.core.setLease(second))
+	exchange(a, b, c)
+	require.True(t, c.core.ready)
+	for _, n := range nodes {
+		require.Equal(t, int64(10), n.core.hw, n.name)
+		require.False(t, n.core.forgot(), n.name)
+		require.Len(t, n.log(), 10)
+	}
+}
+
+// A leader that finds its log damaged gives its epoch up; another one leads, and it copies what it lacks.
+func TestADamagedLeaderGivesUp(t *testing.T) {
+	nodes := inMemory(t, abc...)
+	a, b, c := nodes[0], nodes[1], nodes[2]
+	lead(t, Lease{Epoch: 1, Leader: "a", Replicas: abc}, nodes...)
+	for range 10 {
+		a.writeMany(1)
+	}
+	exchange(nodes...)
+	want := a.log()
+	a.damage(0)
+	require.Equal(t, retired, a.core.role)
+	pass(nodes...)
+	require.NotZero(t, b.losses, "it is told")
+	lead(t, Lease{Epoch: 2, Leader: "b", Replicas: abc}, a, b, c)
+	for _, n := range nodes {
+		require.Equal(t, want, n.log(), n.name)
+	}
+	require.False(t, a.core.forgot())
+}

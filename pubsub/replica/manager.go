@@ -33,6 +33,9 @@ type Manager struct {
 	suspects partSet         // may have no leader
 	silent   map[string]bool // peers last found silent; of Run's goroutine
 
+	damagedMu sync.Mutex
+	damaged   map[ID]error // found by reads since the last look
+
 	partsMu sync.RWMutex
 	parts   map[ID]*part
 	peersMu sync.RWMutex
@@ -54,7 +57,7 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 		cfg: cfg, deps: deps, self: deps.Self, log: deps.Log, began: time.Now(),
 		answers: map[uint8]func(context.Context, string, []byte) ([]byte, error){},
 		events:  make(chan func(), maxLinksWaiting), links: make(chan transport.Link, maxLinksWaiting),
-		parts: map[ID]*part{}, peers: map[string]*peer{}, silent: map[string]bool{},
+		parts: map[ID]*part{}, peers: map[string]*peer{}, silent: map[string]bool{}, damaged: map[ID]error{},
 	}
 	m.sync = newSyncer(m)
 	var err error
@@ -104,6 +107,7 @@ func (m *Manager) Run(ctx context.Context) error {
 				m.retry()
 			}
 			m.findLost(now)
+			m.mendDamaged()
 		}
 	}
 }
@@ -185,6 +189,26 @@ func (m *Manager) Spent(id ID) bool {
 	defer p.mu.Unlock()
 	c := p.core
 	return c.role == idle && c.lease.Epoch >= 0 && c.broken == nil && !c.apart && c.stash == nil && !slices.Contains(c.lease.Replicas, m.self)
+}
+
+// Damaged is told of a read of a partition's log that met damage: the log is repaired, or copied again from the leader, soon.
+func (m *Manager) Damaged(id ID, damage error) {
+	m.damagedMu.Lock()
+	defer m.damagedMu.Unlock()
+	id.Partition &^= stashBit
+	m.damaged[id] = damage // at most one of each partition
+}
+
+func (m *Manager) mendDamaged() {
+	m.damagedMu.Lock()
+	list := m.damaged
+	m.damaged = map[ID]error{}
+	m.damagedMu.Unlock()
+	for id, damage := range list {
+		if p := m.part(id); p != nil {
+			p.mend(damage)
+		}
+	}
 }
 
 // needPart gives the part of a lease; nil: it is none of this broker's business.

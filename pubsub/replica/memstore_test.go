@@ -89,6 +89,14 @@ func (s *memStore) apply(op memOp) (Mark, error) {
 			l.batches = l.batches[:i:i]
 		}
 		l.end = op.n
+	case "lost":
+		l.batches = slices.DeleteFunc(slices.Clone(l.batches), func(b memBatch) bool { return b.h.NextOffset() > op.n })
+		if l.end = l.start; len(l.batches) > 0 {
+			l.end = l.batches[len(l.batches)-1].h.NextOffset()
+		}
+		l.accepted, l.committed = -1, min(l.committed, l.end)
+	case "unpromised":
+		l.promised = -1
 	case "reset":
 		l.batches, l.start, l.end = nil, op.n, op.n
 		l.committed = max(l.committed, op.n)
@@ -271,3 +279,17 @@ func (l *memLog) Truncate(end int64) (Mark, error) { return l.change("truncate",
 func (l *memLog) Reset(start int64) (Mark, error)  { return l.change("reset", start) }
 func (l *memLog) DeleteBefore(o int64) error       { _, err := l.change("start", o); return err }
 func (l *memLog) SetCommitted(o int64)             { _, _ = l.change("committed", o) }
+
+// damagedAt is damage of a batch in memory.
+type damagedAt int64
+
+func (d damagedAt) Error() string { return fmt.Sprint("damage at ", int64(d)) }
+
+func (l *memLog) Mend(damage error) (bool, Mark, error) {
+	var at damagedAt
+	if !errors.As(damage, &at) || int64(at) >= l.End() {
+		return false, 0, nil
+	}
+	m, err := l.change("lost", int64(at))
+	return true, m, err
+}

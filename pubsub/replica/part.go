@@ -67,6 +67,28 @@ func (p *part) takeLocked(l Lease) {
 	}
 }
 
+// mend deals with damage that a read met: a log that lost something begins again, without a say in elections until it has
+// copied what it lacks.
+func (p *part) mend(damage error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone {
+		return
+	}
+	lost, m, err := p.data.Mend(damage)
+	if err == nil && lost {
+		var next *core
+		if next, err = p.core.afterLoss(m); next != nil {
+			p.core = next
+		}
+		p.m.suspects.add(p)
+		p.busy()
+	}
+	if err != nil {
+		p.m.log.Error("a partition's damaged log is not repaired yet; the next read of it tries again", idFields(p.id, err)...)
+	}
+}
+
 func (p *part) send(peer string) {
 	if q := p.m.peer(peer); q != nil {
 		q.want(p)

@@ -49,7 +49,8 @@ type simNode struct {
 	alive   bool
 	life    int
 	store   *memStore
-	floor   int // leases that had been given when its store was made; it sees no older state
+	floor   int  // leases that had been given when its store was made; it sees no older state
+	damaged bool // a log of it was found damaged once
 	core    *core
 	view    int // leases of the chain it has seen
 	want    map[string]bool
@@ -228,12 +229,37 @@ func (n *simNode) loseDisk() {
 	n.say("has lost its disk")
 }
 
+// damageLog is a crash after which a part of the log cannot be read; the start keeps what is before it. What it had promised
+// may be gone with it. It leaves as many whole replicas as loseDisk does.
+func (n *simNode) damageLog() {
+	s := n.s
+	if len(s.whole(s.chain[len(s.chain)-1].Replicas, n)) < len(s.chain[len(s.chain)-1].Replicas)/2+1 {
+		return
+	}
+	n.crash()
+	s.client.loseDisk(s, n.store) // what it alone had may be in the damaged place
+	l := n.store.logs[simID]
+	if l == nil {
+		return
+	}
+	at := l.start + s.r.Int64N(l.end-l.start+1)
+	_, err := l.change("lost", at)
+	require.NoError(s.t, err)
+	if s.r.IntN(2) == 0 {
+		_, err = l.change("unpromised", 0)
+		require.NoError(s.t, err)
+		n.floor = len(s.chain)
+	}
+	n.store.durable, n.damaged = Mark(len(n.store.ops)), true
+	n.say("has a damaged log from %d on, and promised %d", l.end, l.promised)
+}
+
 // whole are those of the replicas but one that count in elections, whatever crashes.
 func (s *sim) whole(replicas []string, but *simNode) (list []string) {
 	for _, name := range replicas {
 		n := s.nodes[s.number(name)]
 		l := n.store.crash(func(int) int { return 0 }).logs[simID]
-		if n != but && (n.floor == 0 || l != nil && l.accepted >= 0) {
+		if n != but && (n.floor == 0 && !n.damaged || l != nil && l.accepted >= 0) {
 			list = append(list, name)
 		}
 	}
@@ -465,6 +491,8 @@ func (s *sim) fault(n *simNode) {
 		}
 	case k < 66:
 		n.crash()
+	case k < 69:
+		n.damageLog()
 	case k < 72:
 		n.loseDisk()
 	case k < 92:

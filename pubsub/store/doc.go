@@ -20,10 +20,11 @@
 // # Invariants
 //
 //   - What Durable acknowledged is there after a crash; what it did not is there whole or not at all.
-//   - The offsets of a partition's batches are contiguous from Start to End; a start that cannot show this is an error
-//     that names partition, offsets and file, never a shorter log.
-//   - A torn tail behind the last fsync is cut. Every record says how far its segment was durable when it was
-//     appended: damage below that is an error that names file and position.
+//   - The offsets of a partition's batches are contiguous from Start to End. A log that a start finds shorter than it was
+//     has entered no epoch: who uses it knows that it is not whole.
+//   - A torn tail behind the last fsync is cut. Every record says how far its segment was durable when it was appended:
+//     what cannot be read below that is damage. Damage costs copies, and never keeps the store from opening (damage.go).
+//   - A damaged file keeps a second name that nothing removes.
 //   - After a failed write or fsync nothing is acknowledged until the same bytes, which stay in memory, have been
 //     written again and synced; the segment is then left for a new one.
 //   - A batch whose bytes do not match its checksum, or its offsets the index, is never served from a file.

@@ -29,7 +29,7 @@ type DamageError struct {
 }
 
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("topic store file %s is damaged at byte %d: %v; put the file back from a copy, or move the store's directory away and start again to copy everything from the other replicas",
+	return fmt.Sprintf("topic store file %s is damaged at byte %d: %v; the partition is copied again from another replica",
 		e.File, e.Pos, e.Cause)
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/bornode/bornode/blockstore/faultfs"
 )
@@ -199,12 +201,19 @@ func TestDamageOfSyncedBytesIsNamed(t *testing.T) {
 	for _, pos := range []uint32{at, at + 8, at + 30, at + recordHeaderBytes + 90} {
 		left := disk{fs.Copy()}
 		require.NoError(t, left.Corrupt(logName(1), func(b []byte) []byte { b[pos] ^= 1; return b }))
-		_, err := Open(testConfig(), left, nil, nil)
-		var d *DamageError
-		require.ErrorAs(t, err, &d)
-		require.Equal(t, logName(1), d.File)
-		require.Equal(t, int64(at), d.Pos)
-		require.Contains(t, err.Error(), "copy")
+		core, told := observer.New(zap.WarnLevel)
+		s, err := Open(testConfig(), left, zap.New(core), nil)
+		require.NoError(t, err)
+		p := s.Partition(id(0))
+		require.Equal(t, int64(1), p.End(), "what is before it stays")
+		epoch, _ := p.Position()
+		require.Equal(t, int32(-1), epoch, "its log is not whole")
+		found := told.FilterField(zap.String("file", logName(1))).All()
+		require.Len(t, found, 1)
+		require.Equal(t, int64(at), found[0].ContextMap()["position"])
+		require.Equal(t, logName(1)+asideMark, found[0].ContextMap()["set_aside_as"].(string)[:len(logName(1)+asideMark)])
+		require.Len(t, told.FilterField(zap.Strings("first", []string{id(0).String()})).All(), 1)
+		require.NoError(t, s.Close())
 	}
 }
 
@@ -226,12 +235,17 @@ func TestALostSegmentIsNamed(t *testing.T) {
 	for _, seg := range []uint32{1, 2, 3} {
 		fs, _ := filled(t)
 		fs.Lose(logName(seg))
-		_, err := Open(testConfig(), fs, nil, nil)
-		var d *DamageError
-		require.ErrorAs(t, err, &d, "segment %d", seg)
+		core, told := observer.New(zap.WarnLevel)
+		s, err := Open(testConfig(), fs, zap.New(core), nil)
+		require.NoError(t, err, "segment %d", seg)
 		if seg > 1 {
-			require.Contains(t, d.File, logName(seg))
+			require.NotEmpty(t, told.FilterField(zap.String("file", logName(seg))).All())
 		}
+		epoch, _ := s.Partition(id(0)).Position()
+		require.Equal(t, int32(-1), epoch)
+		want := all(t, s.Partition(id(0)))
+		require.NoError(t, s.Close())
+		require.Equal(t, want, all(t, open(t, fs, testConfig()).Partition(id(0))))
 	}
 }
 

@@ -16,6 +16,7 @@ type FS interface {
 	Open(name string, flag int) (File, error) // os.O_RDONLY, or os.O_RDWR with os.O_CREATE and os.O_TRUNC
 	Remove(name string) error
 	Rename(from, to string) error
+	Link(from, to string) error // a second name for the same file
 	List(dir string) ([]string, error)
 	Mkdir(dir string) error // with parents; fine if it exists
 	SyncDir(dir string) error
@@ -61,6 +62,10 @@ func (o osFS) Remove(name string) error { return os.Remove(filepath.Join(o.root,
 
 func (o osFS) Rename(from, to string) error {
 	return os.Rename(filepath.Join(o.root, from), filepath.Join(o.root, to))
+}
+
+func (o osFS) Link(from, to string) error {
+	return os.Link(filepath.Join(o.root, from), filepath.Join(o.root, to))
 }
 
 func (o osFS) List(dir string) ([]string, error) {

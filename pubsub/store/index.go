@@ -231,5 +231,5 @@ func (s *Store) sealedEntries(r *run, offset int64) (es []entry, next int64, err
 }
 
 func damagedIndex(name string, pos int64) error {
-	return &DamageError{File: name, Pos: pos, Cause: errors.New("the index does not fit its segment (this file alone may be removed: the next start makes it anew)")}
+	return &DamageError{File: name, Pos: pos, Cause: errors.New("the index does not fit its segment")}
 }

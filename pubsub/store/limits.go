@@ -34,8 +34,10 @@ const (
 	indexBlockEntries = 170     // entries of an index file that are read together: 4 KiB
 	maxRunsPerRead    = 64      // pieces of the log that one Read plans with
 	retryInterval     = time.Second
+	readTries         = 3                // of one read of a start
 	closeWait         = 30 * time.Second // for the last sync
 	keptSnapshots     = 2
+	maxNumbersLost    = 1 << 16 // partitions that may have been created in damaged bytes
 
 	partitionsPerHold = 32       // encoded into a snapshot while appends wait
 	partitionsPerTick = 20000    // looked at by one Tick for retention

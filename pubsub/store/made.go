@@ -98,11 +98,15 @@ func (s *Store) loadHeights(f found) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // of an earlier version
 	}
-	if err != nil {
+	if errors.Is(err, os.ErrPermission) {
 		return fmt.Errorf("read %s of the topic store: %w", madeName, err)
 	}
-	if len(b) != madeBytes || string(b[:8]) != madeMagic || crc32.Checksum(b[:24], castagnoli) != be.Uint32(b[24:]) {
-		return damaged(madeName, 0, "it does not say when the store was made")
+	if err == nil && (len(b) != madeBytes || string(b[:8]) != madeMagic || crc32.Checksum(b[:24], castagnoli) != be.Uint32(b[24:])) {
+		err = errors.New("it does not say when the store was made")
+	}
+	if err != nil { // a transaction of the broker says it anew, and a later height is as safe
+		s.foundDamage(madeName, 0, err)
+		return s.dropHeights()
 	}
 	s.heights.Store(&heights{be.Uint64(b[8:]), be.Uint64(b[16:])})
 	return nil

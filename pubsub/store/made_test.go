@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,15 +58,25 @@ func TestAnEmptyStoreKnowsWhenItWasMade(t *testing.T) {
 	require.Equal(t, uint64(40), made)
 }
 
-func TestADamagedMadeIsNamed(t *testing.T) {
+// A later height is as safe as the one that is lost.
+func TestADamagedMadeIsSaidAnew(t *testing.T) {
 	fs := newDisk()
 	s := open(t, fs, testConfig())
 	add(t, create(t, s, 1), 1, plain(1, 1, 50))
 	require.NoError(t, s.SetMade(40))
 	require.NoError(t, s.Close())
 	require.NoError(t, fs.Corrupt(madeName, func(b []byte) []byte { b[12] ^= 1; return b }))
-	_, err := Open(testConfig(), fs, nil, nil)
-	var d *DamageError
-	require.ErrorAs(t, err, &d)
-	require.Equal(t, madeName, d.File)
+	for range 2 {
+		s = open(t, fs, testConfig())
+		_, ok := s.Made()
+		require.False(t, ok)
+		require.Len(t, all(t, s.Partition(id(1))), 1)
+		require.NoError(t, s.Close())
+	}
+	s = open(t, fs, testConfig())
+	require.NoError(t, s.SetMade(90))
+	require.Equal(t, uint64(90), s.Floor())
+	names, err := fs.List(".")
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, madeName+asideMark) }))
 }

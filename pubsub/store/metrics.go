@@ -12,7 +12,7 @@ type metrics struct {
 	failures                      prometheus.Counter
 	readBytes, cachedBytes        prometheus.Counter
 	sealed, removed, moved        prometheus.Counter
-	damaged                       prometheus.Counter
+	damaged, damagedFiles, lost   prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
@@ -48,12 +48,14 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		synced:     counter("synced_bytes_total", "Bytes of the log made durable."),
 		syncSeconds: f.NewHistogram(prometheus.HistogramOpts{Name: "bornode_topics_store_sync_seconds",
 			Help: "Time to write and sync one group.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16)}),
-		failures:    counter("failures_total", "Writes, syncs and index files that failed."),
-		readBytes:   counter("read_bytes_total", "Bytes of batches read from files."),
-		cachedBytes: counter("cached_bytes_total", "Bytes of batches read from memory."),
-		sealed:      counter("sealed_segments_total", "Segments that got their index file."),
-		removed:     counter("removed_segments_total", "Segments removed."),
-		moved:       counter("moved_bytes_total", "Bytes of batches copied forward out of mostly dead segments."),
-		damaged:     counter("damaged_reads_total", "Reads that met damaged bytes."),
+		failures:     counter("failures_total", "Writes, syncs and index files that failed."),
+		readBytes:    counter("read_bytes_total", "Bytes of batches read from files."),
+		cachedBytes:  counter("cached_bytes_total", "Bytes of batches read from memory."),
+		sealed:       counter("sealed_segments_total", "Segments that got their index file."),
+		removed:      counter("removed_segments_total", "Segments removed."),
+		moved:        counter("moved_bytes_total", "Bytes of batches copied forward out of mostly dead segments."),
+		damaged:      counter("damaged_reads_total", "Reads that met damaged bytes."),
+		damagedFiles: counter("damaged_files_total", "Damaged places found in files; the files are kept under a second, dated name."),
+		lost:         counter("lost_partitions_total", "Partitions whose copy was damaged, to be copied again from another replica."),
 	}
 }

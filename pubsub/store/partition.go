@@ -325,6 +325,9 @@ func (p *Partition) apply(k kind, payload []byte) {
 			p.committed.Store(v)
 		}
 		p.savedCommitted.Store(p.committed.Load())
+	case kindLost:
+		end, found := decodeTruncate(payload)
+		p.lose(end, found)
 	case kindDelete:
 		p.cutOut(0, maxOffset)
 		p.forgetProducers()

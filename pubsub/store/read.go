@@ -83,10 +83,13 @@ func (p *Partition) Pieces(from int64, maxBytes int, upTo int64) (pieces [][]byt
 	return [][]byte{b}, nil
 }
 
-// damage counts an error of reading if it is damage, and gives it back.
+// damage counts an error of reading if it is damage, has it told, and gives it back.
 func (p *Partition) damage(err error) error {
 	if isDamage(err) {
 		p.s.m.damaged.Inc()
+		if f := p.s.onDamage.Load(); f != nil {
+			(*f)(p.id, err)
+		}
 	}
 	return err
 }

@@ -41,12 +41,13 @@ const (
 	kindCommitted      // offset i64
 	kindEnd            // nothing: the segment is full, the next one follows
 	kindSynced         // nothing: written when all before it is durable and nothing comes
+	kindLost           // as kindTruncate: what is behind the new end is damaged, and the log is not whole any more
 	kinds
 )
 
 // payloadBytes is the exact length of a payload; -1: see goodLength.
 var payloadBytes = [kinds]int{kindBatch: -1, kindMoved: -1, kindCreate: 52, kindPromise: 4, kindEnter: 4, kindTruncate: -1,
-	kindStart: 8, kindReset: 8, kindCommitted: 8}
+	kindStart: 8, kindReset: 8, kindCommitted: 8, kindLost: -1}
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -134,7 +135,7 @@ func goodLength(k kind, n uint32) bool {
 	switch {
 	case isBatch(k):
 		return n >= batch.HeaderBytes && n <= maxPayloadBytes
-	case k == kindTruncate:
+	case k == kindTruncate, k == kindLost:
 		return n >= truncateBytes && n <= truncateBytes+maxRebuildHeads*sentBytes && (n-truncateBytes)%sentBytes == 0
 	}
 	return int(n) == payloadBytes[k]

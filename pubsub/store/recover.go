@@ -54,7 +54,7 @@ func (s *Store) recover() error {
 	if err := s.loadHeights(f); err != nil {
 		return err
 	}
-	base, err := s.loadSnapshot(f)
+	base, err := s.loadSnapshot(&f)
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,17 @@ func (s *Store) recover() error {
 	if err := s.replay(f, base); err != nil {
 		return err
 	}
-	if err := s.check(f); err != nil {
+	if err := s.checkClosed(); err != nil {
 		return err
 	}
+	s.check(f)
+	if err := s.sealDamaged(); err != nil {
+		return err
+	}
+	if err := s.dropClosed(); err != nil {
+		return err
+	}
+	s.tellLosses()
 	s.sweep(f)
 	if err := s.makeReserve(); err != nil {
 		s.log.Warn("there is no room for the topic store's reserve; no appends are taken until there is", zap.Error(err))
@@ -79,7 +87,7 @@ func (s *Store) recover() error {
 }
 
 // loadSnapshot loads the newest readable snapshot and says of which segment it is; 0: none is needed.
-func (s *Store) loadSnapshot(f found) (uint32, error) {
+func (s *Store) loadSnapshot(f *found) (uint32, error) {
 	file, why := "", errors.New("there is none")
 	for i := len(f.snaps) - 1; i >= 0; i-- {
 		seg := f.snaps[i]
@@ -90,7 +98,10 @@ func (s *Store) loadSnapshot(f found) (uint32, error) {
 			parts, next, err = s.decodeSnapshot(b, seg)
 		}
 		if err != nil {
-			s.log.Warn("a snapshot cannot be read; the one before and the log serve", zap.String("file", snapName(seg)), zap.Error(err))
+			if errors.Is(err, os.ErrPermission) {
+				return 0, err
+			}
+			s.foundDamage(snapName(seg), 0, fmt.Errorf("the snapshot before and the log serve: %w", err))
 			file, why = snapName(seg), err
 			continue
 		}
@@ -107,7 +118,9 @@ func (s *Store) loadSnapshot(f found) (uint32, error) {
 		return seg, nil
 	}
 	if n := len(f.logs); n > 0 && (f.logs[0] != 1 || file != "" && f.logs[n-1] != uint32(n)) { //nolint:gosec // few files
-		return 0, damaged(cmp.Or(file, snapName(f.logs[0])), 0, "no snapshot is readable, and the log is not whole from segment 1 on: %w", why)
+		err := s.startAnew(*f, damaged(cmp.Or(file, snapName(f.logs[0])), 0, "no snapshot is readable, and the log is not whole from segment 1 on: %w", why))
+		*f = found{}
+		return 0, err
 	}
 	return 0, nil
 }
@@ -140,20 +153,30 @@ func (s *Store) loadIndexes(f found, base uint32) error {
 	return nil
 }
 
-// check looks whether every offset is there. It comes after the replay: what a removed segment had may be dead, or moved,
-// by a record behind the snapshot.
-func (s *Store) check(f found) error {
-	s.wal.mu.Lock()
-	defer s.wal.mu.Unlock()
-	for _, p := range s.byNumber {
+// check looks whether every offset is there, and has the partitions lose what is behind the first that is not. It comes
+// after the replay: what a removed segment had may be dead, or moved, by a record behind the snapshot.
+func (s *Store) check(f found) {
+	told := false
+	for _, p := range s.partitionsAfter(0, maxPartitions) {
+		s.wal.mu.Lock()
 		p.cutOut(0, p.start)
-		if err := p.covered(f); err != nil {
-			return err
+		at := p.firstGap()
+		lacks := at < p.end
+		if lacks { // written down: the next start must not read what comes behind this as a contradiction
+			s.wal.put(p.number, kindLost, encodeTruncate(at, nil))
+			p.touch()
+			s.loseAtStart(p, at)
 		}
 		p.durable = p.end
 		p.committed.Store(min(p.committed.Load(), p.end))
+		s.wal.mu.Unlock()
+		if absent := f.absent(); lacks && !told {
+			told = true
+			for _, name := range absent {
+				s.foundDamage(name, 0, errors.New("the file is lost"))
+			}
+		}
 	}
-	return nil
 }
 
 // adopt takes a run of a sealed segment that is newer than all before. wal.mu is held.
@@ -205,8 +228,8 @@ func (p *Partition) cutOlder(r *run) {
 	})
 }
 
-// covered checks that the runs hold every offset of the partition.
-func (p *Partition) covered(f found) error {
+// firstGap is the first offset of the partition that no run holds; its end if there is none.
+func (p *Partition) firstGap() int64 {
 	at := p.start
 	for _, r := range p.runs {
 		if r.base != at {
@@ -214,16 +237,17 @@ func (p *Partition) covered(f found) error {
 		}
 		at = r.next
 	}
-	if at == p.end {
-		return nil
-	}
-	var absent []string
+	return min(at, p.end)
+}
+
+// absent names segments that are not there though older ones are. They may have been removed.
+func (f *found) absent() (names []string) {
 	for i := 1; i < len(f.logs); i++ {
-		for n := f.logs[i-1] + 1; n < f.logs[i] && len(absent) < 10; n++ {
-			absent = append(absent, logName(n))
+		for n := f.logs[i-1] + 1; n < f.logs[i] && len(names) < toldLost; n++ {
+			names = append(names, logName(n))
 		}
 	}
-	return damaged(strings.Join(absent, " or "), 0, "offsets from %d of partition %v, which has %d to %d, are in no segment: a file is lost", at, p.id, p.start, p.end)
+	return names
 }
 
 // loadIndex is the directory of a sealed segment's index file, made anew if it is lost or damaged.
@@ -235,10 +259,10 @@ func (s *Store) loadIndex(seg uint32) ([]*run, error) {
 		s.segs[seg] = &segment{number: seg, size: int64(h.size), sealed: true, entries: h.entriesPos()}
 		return runs, nil
 	}
-	if !errors.Is(err, errIndex) && !errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrPermission) {
 		return nil, err
 	}
-	s.log.Warn("an index file is lost or damaged; it is made anew from its segment", zap.String("file", indexName(seg)), zap.Error(err))
+	s.log.Warn("an index file is lost or damaged; it is rebuilt from its segment", zap.String("file", indexName(seg)), zap.Error(err))
 	j, err := s.scanRuns(seg)
 	if err != nil {
 		return nil, err
@@ -280,7 +304,23 @@ func (s *Store) readDirectory(seg uint32) ([]*run, indexHeader, error) {
 		return nil, h, fmt.Errorf("%w: %w", errIndex, err)
 	}
 	runs, err := decodeDirectory(h, b)
-	return runs, h, err
+	if err != nil {
+		return nil, h, err
+	}
+	return runs, h, s.checkSize(seg, h)
+}
+
+// checkSize says whether a segment is as long as its index file says.
+func (s *Store) checkSize(seg uint32, h indexHeader) error {
+	f, err := s.fs.Open(logName(seg), os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // was only read
+	if size, err := f.Size(); err != nil || size != int64(h.size) {
+		return fmt.Errorf("%w: the segment has %d bytes, the index says %d: %w", errIndex, size, h.size, errors.Join(err))
+	}
+	return nil
 }
 
 // sweep removes what an interrupted removal left: files of segments that are no more, and old snapshots.
@@ -302,6 +342,9 @@ func (s *Store) sweep(f found) {
 	}
 	s.wal.mu.Unlock()
 	for _, name := range names {
+		if s.lost.files > 0 || len(s.lost.parts) > 0 { // the segment may be among what is lost
+			s.setAside(name)
+		}
 		if err := s.fs.Remove(name); err != nil {
 			s.log.Warn("a file that is needed no more could not be removed", zap.String("file", name), zap.Error(err))
 		}

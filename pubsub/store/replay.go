@@ -6,29 +6,38 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sort"
 
 	"go.uber.org/zap"
 )
 
 // replay takes the records of the segments behind the snapshot's and makes the log ready to append to.
 func (s *Store) replay(f found, base uint32) error {
-	i, _ := slices.BinarySearch(f.logs, base+1)
+	i, has := slices.BinarySearch(f.logs, base+1)
 	logs := f.logs[i:]
-	w := s.wal
-	for i, seg := range logs {
-		if seg != base+1+uint32(i) { //nolint:gosec // few files
-			return damaged(logName(base+1+uint32(i)), 0, "the file is lost; %s follows", logName(seg)) //nolint:gosec // as above
-		}
-		open, err := s.replaySegment(seg, i == len(logs)-1)
-		if err != nil {
+	next := base + 1
+	if base > 0 && !has && !slices.Contains(f.logs, base) { // no segment is removed that a kept snapshot is as old as
+		s.foundDamage(logName(base), 0, errors.New("the file is lost, and what followed it"))
+		if err := s.loseHistory(); err != nil {
 			return err
 		}
-		if open {
-			return nil
-		}
 	}
+	for i, seg := range logs {
+		if seg != next {
+			s.foundDamage(logName(next), 0, fmt.Errorf("the file is lost; %s follows", logName(seg)))
+			if err := s.loseHistory(); err != nil {
+				return err
+			}
+		}
+		open, err := s.replaySegment(seg, i == len(logs)-1)
+		if err != nil || open {
+			return err
+		}
+		next = seg + 1
+	}
+	w := s.wal
 	w.mu.Lock()
-	w.begin(base + 1 + uint32(len(logs))) //nolint:gosec // as above
+	w.begin(next)
 	w.durable = markOf(w.seg-1, 1<<32-1)
 	w.mu.Unlock()
 	return nil
@@ -37,16 +46,19 @@ func (s *Store) replay(f found, base uint32) error {
 // replaySegment takes the records of a segment. open: the log goes on in it; only the last one may be.
 func (s *Store) replaySegment(seg uint32, last bool) (open bool, err error) {
 	sc, err := s.scan(seg)
-	if err != nil {
-		if last && errors.Is(err, errNoHeader) { // the process died while it made the segment; nothing was in it
-			s.log.Info("the newest segment had not been begun", zap.String("file", logName(seg)))
-			s.wal.mu.Lock()
-			defer s.wal.mu.Unlock()
-			s.wal.begin(seg)
-			s.wal.durable = markOf(seg-1, 1<<32-1)
-			return true, nil
-		}
+	if errors.Is(err, os.ErrPermission) {
 		return false, err
+	}
+	if err != nil && last && errors.Is(err, errNoHeader) { // the process died while it made the segment; nothing was in it
+		s.log.Info("the newest segment had not been begun", zap.String("file", logName(seg)))
+		s.wal.mu.Lock()
+		defer s.wal.mu.Unlock()
+		s.wal.begin(seg)
+		s.wal.durable = markOf(seg-1, 1<<32-1)
+		return true, nil
+	}
+	if err != nil {
+		return false, s.loseSegment(seg, err)
 	}
 	defer func() {
 		if !open {
@@ -61,18 +73,16 @@ func (s *Store) replaySegment(seg uint32, last bool) (open bool, err error) {
 	var synced uint32
 	for {
 		r, err := sc.next()
-		if !errors.Is(err, errRead) && (errors.Is(err, io.EOF) || err != nil && last) {
-			err = s.reopen(sc, synced, err, last)
-			return err == nil, err
-		}
 		if err != nil {
-			return false, &DamageError{File: sc.name, Pos: sc.pos, Cause: err}
+			goesOn, open, err := s.replayEnd(sc, synced, err, last)
+			if !goesOn {
+				return open, err
+			}
+			synced = max(synced, uint32(sc.pos)) //nolint:gosec // below the segment's size
+			continue
 		}
 		synced = max(synced, r.durable)
-		w.mu.Lock()
-		w.off = r.pos + uint32(r.recordLen) //nolint:gosec // below the segment's size
-		w.records++
-		w.mu.Unlock()
+		s.replayedTo(r.pos + uint32(r.recordLen)) //nolint:gosec // below the segment's size
 		if r.kind == kindEnd {
 			if last && sc.pos == sc.size { // nothing says that it was synced
 				if err := s.rewrite(sc, synced); err != nil {
@@ -81,10 +91,68 @@ func (s *Store) replaySegment(seg uint32, last bool) (open bool, err error) {
 			}
 			return false, s.sealReplayed(sc)
 		}
-		if err := s.replayRecord(seg, &r); err != nil {
-			return false, &DamageError{File: sc.name, Pos: int64(r.pos), Cause: err}
+		if err := s.replayRecord(seg, &r); err != nil && !s.lost.history {
+			s.foundDamage(sc.name, int64(r.pos), err)
+			if err := s.loseHistory(); err != nil {
+				return false, err
+			}
 		}
 	}
+}
+
+func (s *Store) replayedTo(off uint32) {
+	s.wal.mu.Lock()
+	defer s.wal.mu.Unlock()
+	s.wal.off = off
+	s.wal.records++
+}
+
+// replayEnd is called where a segment has no further record: at its end, at a tail that was torn, or at damage, behind
+// which it goes on.
+func (s *Store) replayEnd(sc *scanner, synced uint32, why error, last bool) (goesOn, open bool, err error) {
+	switch {
+	case errors.Is(why, errRead):
+	case last && (endOfFile(why) || !s.wasSynced(sc, synced)):
+		err = s.reopen(sc, synced, why)
+		return false, err == nil, err
+	case endOfFile(why):
+		s.foundDamage(sc.name, sc.pos, fmt.Errorf("the segment ends before its end was written, but %s follows", logName(sc.seg+1)))
+		if err := s.loseHistory(); err != nil {
+			return false, false, err
+		}
+		return false, false, s.sealReplayed(sc)
+	}
+	ended, err := s.passOver(sc, why)
+	if err != nil {
+		return false, false, err
+	}
+	s.replayedTo(uint32(sc.pos)) //nolint:gosec // below maxSegmentBytes and a record
+	if ended && sc.pos == sc.size {
+		return false, false, s.sealReplayed(sc)
+	}
+	return true, false, nil
+}
+
+// wasSynced tells whether bytes at the scanner's place are damaged: something says that they were on the disk.
+func (s *Store) wasSynced(sc *scanner, synced uint32) bool {
+	if sc.pos < int64(synced) {
+		return true
+	}
+	at, err := sc.proof()
+	return at > 0 || err != nil
+}
+
+// loseSegment gives a segment up whose records cannot be read.
+func (s *Store) loseSegment(seg uint32, cause error) error {
+	s.foundDamage(logName(seg), 0, cause)
+	if err := s.loseHistory(); err != nil {
+		return err
+	}
+	s.wal.mu.Lock()
+	s.wal.seg, s.wal.off, s.wal.opened = seg, segmentHeaderBytes, nil
+	s.account(seg, 0, 0)
+	s.wal.mu.Unlock()
+	return s.sealHere()
 }
 
 // replayRecord makes the change that a record tells of.
@@ -104,6 +172,9 @@ func (s *Store) replayRecord(seg uint32, r *record) error {
 		}
 		p.retention = keep
 		return nil
+	case p == nil && s.lost.history: // created in the damaged bytes
+		s.nextNumber = max(s.nextNumber, r.number+1)
+		return nil
 	case p == nil:
 		return fmt.Errorf("a record of kind %d is of partition number %d, which does not exist", r.kind, r.number)
 	}
@@ -111,6 +182,12 @@ func (s *Store) replayRecord(seg uint32, r *record) error {
 	defer p.mu.Unlock()
 	s.wal.mu.Lock()
 	defer s.wal.mu.Unlock()
+	if s.isLost(r.number) && r.kind != kindDelete { // of a log that is not known to have been as it is here now
+		if r.kind == kindPromise || r.kind == kindEnter {
+			p.apply(kindPromise, r.payload)
+		}
+		return nil
+	}
 	at := place{seg, r.pos, uint32(len(r.payload))} //nolint:gosec // bounded
 	switch r.kind {
 	case kindBatch:
@@ -131,16 +208,22 @@ func (s *Store) replayRecord(seg uint32, r *record) error {
 		if r.kind == kindDelete {
 			delete(s.byID, p.id)
 			delete(s.byNumber, p.number)
+			delete(s.lost.parts, p.number)
 		}
 	}
 	return nil
 }
 
-// sealReplayed seals a segment that ends as a full one does.
+// sealReplayed seals a segment that ends as a full one does, or is not to be gone on with.
 func (s *Store) sealReplayed(sc *scanner) error {
 	if sc.pos != sc.size {
-		return damaged(sc.name, sc.pos, "%d bytes behind the segment's end", sc.size-sc.pos)
+		s.foundDamage(sc.name, sc.pos, fmt.Errorf("%d bytes behind the segment's end", sc.size-sc.pos))
 	}
+	return s.sealHere()
+}
+
+// sealHere seals the segment that was replayed last.
+func (s *Store) sealHere() error {
 	w := s.wal
 	w.mu.Lock()
 	w.durable = w.tail()
@@ -175,18 +258,8 @@ func (s *Store) rewrite(sc *scanner, synced uint32) (err error) {
 
 // reopen makes the last segment ready to be appended to. why says what is wrong with the bytes at the scanner's place;
 // io.EOF: they are the end.
-func (s *Store) reopen(sc *scanner, synced uint32, why error, last bool) error {
-	if !last {
-		return damaged(sc.name, sc.pos, "the segment ends before its end was written, but %s follows", logName(sc.seg+1))
-	}
+func (s *Store) reopen(sc *scanner, synced uint32, why error) error {
 	if !errors.Is(why, io.EOF) {
-		at, err := sc.proof()
-		if err != nil {
-			return err
-		}
-		if at > 0 || sc.pos < int64(synced) {
-			return damaged(sc.name, sc.pos, "%w, and a record at byte %d says that these bytes had been synced", why, at)
-		}
 		s.log.Warn("the end of the log had not been synced and is cut; nothing in it was acknowledged",
 			zap.String("file", sc.name), zap.Int64("at", sc.pos), zap.Int64("bytes", sc.size-sc.pos), zap.NamedError("found", why))
 	}
@@ -308,41 +381,69 @@ func (sc *scanner) proof() (int64, error) {
 	return 0, nil
 }
 
-// scanRuns makes the index of a full segment from its records alone.
+// scanRuns makes the index of a full segment from its records alone. What is damaged is not in it.
 func (s *Store) scanRuns(seg uint32) (*sealJob, error) {
-	sc, err := s.scan(seg)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = sc.f.Close() }() // was only read
 	scratch := &Store{wal: newWAL(&s.cfg), byNumber: make(map[uint32]*Partition), segs: make(map[uint32]*segment)}
 	scratch.wal.seg = seg
+	sc, err := s.scan(seg)
+	if errors.Is(err, os.ErrPermission) {
+		return nil, err
+	}
+	if err != nil {
+		s.foundDamage(logName(seg), 0, err)
+		return scratch.prepareSeal(seg, segmentHeaderBytes), nil
+	}
+	defer func() { _ = sc.f.Close() }() // was only read
 	for {
 		r, err := sc.next()
 		if err != nil {
-			return nil, &DamageError{File: sc.name, Pos: sc.pos, Cause: err}
+			s.foundDamage(sc.name, sc.pos, err)
+			if !endOfFile(err) && sc.resync() {
+				continue
+			}
 		}
-		if r.kind == kindEnd {
-			return scratch.prepareSeal(seg, uint32(sc.pos)), nil //nolint:gosec // as above
+		if err != nil || r.kind == kindEnd {
+			return scratch.prepareSeal(seg, uint32(sc.size)), nil //nolint:gosec // as above
 		}
-		p := scratch.byNumber[r.number]
-		if p == nil {
-			p = newPartition(scratch, ID{}, r.number)
-			scratch.byNumber[r.number] = p
+		if isBatch(r.kind) && !s.wrote(&r) {
+			continue
 		}
-		at := place{seg, r.pos, uint32(len(r.payload))} //nolint:gosec // bounded
-		switch h := r.header; r.kind {
-		case kindBatch:
-			p.cutOut(h.BaseOffset, maxOffset)
-			h.ProducerID = -1 // states are not needed
-			p.addBatch(&h, at, 0)
-		case kindMoved:
-			p.end = max(p.end, h.NextOffset())
-			p.addMoved(&h, at)
-		case kindTruncate:
-			p.cutOut(toI64(r.payload), maxOffset)
-		case kindReset, kindDelete:
-			p.cutOut(0, maxOffset)
-		}
+		scratch.index(seg, &r)
+	}
+}
+
+// wrote tells whether a batch can be one of its partition's log: what was truncated is of an older epoch than what is there
+// now, and its truncation may be among the damaged records.
+func (s *Store) wrote(r *record) bool {
+	s.wal.mu.Lock()
+	defer s.wal.mu.Unlock()
+	p := s.byNumber[r.number]
+	if p == nil {
+		return true
+	}
+	i := sort.Search(len(p.epochs), func(i int) bool { return p.epochs[i].Start > r.header.BaseOffset }) - 1
+	return i < 0 || p.epochs[i].Epoch == r.header.LeaderEpoch
+}
+
+// index takes a record into the index of its segment. s is scratch.
+func (s *Store) index(seg uint32, r *record) {
+	p := s.byNumber[r.number]
+	if p == nil {
+		p = newPartition(s, ID{}, r.number)
+		s.byNumber[r.number] = p
+	}
+	at := place{seg, r.pos, uint32(len(r.payload))} //nolint:gosec // bounded
+	switch h := r.header; r.kind {
+	case kindBatch:
+		p.cutOut(h.BaseOffset, maxOffset)
+		h.ProducerID = -1 // states are not needed
+		p.addBatch(&h, at, 0)
+	case kindMoved:
+		p.end = max(p.end, h.NextOffset())
+		p.addMoved(&h, at)
+	case kindTruncate, kindLost:
+		p.cutOut(toI64(r.payload), maxOffset)
+	case kindReset, kindDelete:
+		p.cutOut(0, maxOffset)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/bornode/bornode/blockstore/faultfs"
 	"github.com/bornode/bornode/pubsub/batch"
@@ -184,15 +187,17 @@ func TestAReadThatFailsAtAStartCutsNothing(t *testing.T) {
 	left := disk{fs.Crash(0)}
 	require.NoError(t, s.Close())
 	failed := false
-	_, err := Open(testConfig(), badReads{left, func(name string, off int64) bool {
+	s, err := Open(testConfig(), badReads{left, func(name string, off int64) bool {
 		if failed || name != logName(1) || off <= 0 {
 			return false
 		}
 		failed = true
 		return true
 	}}, nil, nil)
-	require.ErrorIs(t, err, errIO)
-	require.ErrorContains(t, err, logName(1))
+	require.NoError(t, err, "it is read again")
+	require.True(t, failed)
+	same(t, want, all(t, s.Partition(id(0))))
+	require.NoError(t, s.Close())
 	s = open(t, left, testConfig())
 	same(t, want, all(t, s.Partition(id(0))))
 }
@@ -233,8 +238,8 @@ func TestASnapshotThatCannotBeReadIsPassedOver(t *testing.T) {
 	same(t, want, all(t, s.Partition(id(0))))
 }
 
-// Where no snapshot can be read and the log alone does not serve, the start says why: nothing else is lost.
-func TestAStartSaysWhyNoSnapshotCanBeRead(t *testing.T) {
+// Where no snapshot can be read and the log alone does not serve, the store is a new one, and all files are kept.
+func TestAStoreWithoutASnapshotIsSetAside(t *testing.T) {
 	for _, first := range []bool{true, false} { // the first segment is needed still
 		fs := newDisk()
 		s := open(t, fs, testConfig())
@@ -254,9 +259,20 @@ func TestAStartSaysWhyNoSnapshotCanBeRead(t *testing.T) {
 		require.Equal(t, first, logs(t, fs)[0] == 1)
 		require.NotContains(t, logs(t, fs), uint32(2))
 		require.NoError(t, s.Close())
-		_, err := Open(testConfig(), badReads{fs, func(name string, _ int64) bool { return strings.HasSuffix(name, snapSuffix) }}, nil, nil)
-		require.ErrorIs(t, err, errIO)
-		require.Equal(t, snapName(snapsOf(t, fs)[0]), damagedFile(t, err))
+		before := logs(t, fs)
+		core, told := observer.New(zap.WarnLevel)
+		s, err := Open(testConfig(), badReads{fs, func(name string, _ int64) bool { return strings.HasSuffix(name, snapSuffix) }}, zap.New(core), nil)
+		require.NoError(t, err)
+		require.Empty(t, s.List())
+		require.NotEmpty(t, told.FilterMessageSnippet("set aside").All())
+		names, err := fs.List(".")
+		require.NoError(t, err)
+		for _, seg := range before {
+			require.True(t, slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, logName(seg)+asideMark) }), "segment %d", seg)
+		}
+		create(t, s, 0)
+		require.NoError(t, s.Close())
+		require.Len(t, open(t, fs, testConfig()).List(), 1)
 	}
 }
 

@@ -36,8 +36,12 @@ type Store struct {
 
 	producers atomic.Int64
 	hold      atomic.Pointer[func(id ID, start int64) int64]
+	onDamage  atomic.Pointer[func(id ID, err error)]
 	heights   atomic.Pointer[heights] // nil: not known
+	lost      *losses                 // while the store opens
 	making    sync.Mutex              // one change of heights at a time
+
+	rebuilding sync.Mutex // one index file at a time
 
 	ticking sync.Mutex // one Tick at a time; guards the rest
 	cursor  uint32     // partition number where the next Tick goes on
@@ -68,7 +72,8 @@ type segment struct {
 }
 
 // Open opens or makes the store in cfg.Dir, or in fs if that is not nil, and starts its goroutines. reg may be nil.
-// Errors name the damaged file (DamageError) or what else is wrong.
+// Damaged files do not keep it from opening: the partitions with records there lose their copy (see damage.go). Errors say
+// that another process has the store, or that its files cannot be reached or written.
 func Open(cfg Config, fs FS, log *zap.Logger, reg prometheus.Registerer) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -94,10 +99,12 @@ func Open(cfg Config, fs FS, log *zap.Logger, reg prometheus.Registerer) (*Store
 	}
 	s := &Store{cfg: cfg, fs: fs, log: log, files: newReaders(fs), wal: newWAL(&cfg), lock: lock, clock: time.Now,
 		byID: make(map[ID]*Partition), byNumber: make(map[uint32]*Partition), nextNumber: 1,
-		segs: make(map[uint32]*segment), stop: make(chan struct{})}
+		segs: make(map[uint32]*segment), stop: make(chan struct{}), lost: &losses{parts: make(map[uint32]struct{})}}
 	s.wal.prepare = s.prepareSeal
 	s.m = newMetrics(reg, s)
-	if err := s.recover(); err != nil {
+	s.fs = patient{fs}
+	err = s.recover()
+	if s.fs, s.lost = fs, nil; err != nil {
 		s.files.close()
 		if s.file != nil {
 			err = errors.Join(err, s.file.Close())
@@ -131,6 +138,9 @@ func (s *Store) Close() error {
 		s.files.close()
 		if s.file != nil {
 			s.fail = errors.Join(s.fail, s.file.Close())
+		}
+		if s.fail == nil {
+			s.fail = s.saveClosed()
 		}
 		s.fail = errors.Join(s.fail, s.lock.Close())
 	})

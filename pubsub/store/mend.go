@@ -1,0 +1,164 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+)
+
+// OnDamage sets who is told of partitions of which a read met damage. f is called without the store's locks and must be
+// quick; it has Mend called.
+func (s *Store) OnDamage(f func(id ID, err error)) { s.onDamage.Store(&f) }
+
+// Mend does what can be done about a DamageError that a read of the partition met. The index file of a full segment is
+// rebuilt from its records. If the segment lacks some of the partition's, the log is cut at the first of these, and is not
+// whole any more: Position has no epoch, and the promise stays. Damaged files keep a second name. lost: the log was cut,
+// durably at m.
+func (p *Partition) Mend(damage error) (lost bool, m Mark, err error) {
+	var d *DamageError
+	if !errors.As(damage, &d) {
+		return false, 0, nil
+	}
+	seg, ok := numberOf(d.File, logSuffix)
+	if !ok {
+		if seg, ok = numberOf(d.File, indexSuffix); !ok {
+			return false, 0, nil
+		}
+	}
+	end := int64(0)
+	if p.s.isSealed(seg) {
+		if end, err = p.s.rebuildIndex(seg, p); err != nil {
+			return false, 0, err
+		}
+	} else if end = p.damagedFrom(seg, d.Pos); end < 0 {
+		return false, 0, nil
+	}
+	return p.cutDamaged(d, end)
+}
+
+func (s *Store) isSealed(seg uint32) bool {
+	s.wal.mu.Lock()
+	defer s.wal.mu.Unlock()
+	return s.segs[seg] != nil && s.segs[seg].sealed
+}
+
+// cutDamaged cuts the log at an offset, unless it ends there.
+func (p *Partition) cutDamaged(d *DamageError, end int64) (lost bool, m Mark, err error) {
+	w := p.s.wal
+	if err := w.admit(true); err != nil {
+		return false, 0, err
+	}
+	aside := p.s.setAside(d.File)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.deleted || end >= p.end || end < p.start {
+		return false, 0, nil // nothing is lost, or it was dropped meanwhile
+	}
+	found, err := p.sentBefore(end)
+	if err != nil {
+		found = nil // what producers had sent before is learned again with the log
+	}
+	w.mu.Lock()
+	at := w.put(p.number, kindLost, encodeTruncate(end, found))
+	p.touch()
+	p.lose(end, found)
+	w.mu.Unlock()
+	p.durable = min(p.durable, end)
+	p.unsynced = slices.DeleteFunc(p.unsynced, func(r reached) bool { return r.next > end })
+	p.signal()
+	p.s.m.damagedFiles.Inc()
+	p.s.m.lost.Inc()
+	p.s.log.Warn("a partition's copy is damaged: it is copied again from another replica from the damaged place on, and counts in no election until then; if there is no other replica, its owner has to let it go on with what is left (unclean.leader.election.enable)",
+		zap.Stringer("partition", p.id), zap.String("file", d.File), zap.Int64("position", d.Pos), zap.Int64("offset", end),
+		zap.String("set_aside_as", aside), zap.NamedError("found", d.Cause))
+	return true, at.mark(), nil
+}
+
+// damagedFrom is the offset of the batch at a place of a segment that is not sealed; -1: there is none.
+func (p *Partition) damagedFrom(seg uint32, pos int64) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.runs {
+		for _, e := range r.entries {
+			if r.seg == seg && int64(e.pos) >= pos {
+				return e.base
+			}
+		}
+	}
+	return -1
+}
+
+// rebuildIndex writes the index file of a sealed segment again and tells the runs where their entries are now; those
+// that lack some have no entries, and a read of them meets damage. lacks is the first offset that p lacks in the segment.
+func (s *Store) rebuildIndex(seg uint32, p *Partition) (lacks int64, err error) {
+	s.rebuilding.Lock()
+	defer s.rebuilding.Unlock()
+	j, err := s.scanRuns(seg)
+	if err != nil {
+		return 0, err
+	}
+	if aside := s.setAside(indexName(seg)); aside == "" {
+		return 0, fmt.Errorf("%s of the topic store cannot be set aside", indexName(seg))
+	}
+	j.sort()
+	s.log.Warn("the index of a full segment is rebuilt from its records", zap.String("file", indexName(seg)))
+	if err := s.replaceIndex(j); err != nil {
+		return 0, err
+	}
+	s.wal.mu.Lock()
+	defer s.wal.mu.Unlock()
+	for _, r := range p.runs {
+		if r.seg == seg && r.sealed() && r.count == 0 {
+			return j.upTo(r), nil
+		}
+	}
+	return p.end, nil
+}
+
+// upTo is the first offset of a run that an index does not have.
+func (j *sealJob) upTo(r *run) int64 {
+	at := r.base
+	for i := range j.runs { // sorted
+		if x := &j.runs[i]; x.number == r.number && x.moved == r.moved && x.base <= at && x.next > at {
+			at = x.next
+		}
+	}
+	return min(at, r.next)
+}
+
+// find is the run of an index that holds all that a run holds.
+func (j *sealJob) find(r *run) *sealRun {
+	i := slices.IndexFunc(j.runs, func(x sealRun) bool {
+		return x.number == r.number && x.moved == r.moved && x.base <= r.base && x.next >= r.next
+	})
+	if i < 0 {
+		return nil
+	}
+	return &j.runs[i]
+}
+
+// replaceIndex puts an index in the place of one. Readers that are between the two meet damage, and try again.
+func (s *Store) replaceIndex(j *sealJob) error {
+	if err := writeFile(s.fs, indexName(j.seg), j.encode()); err != nil {
+		return err
+	}
+	s.files.forget(indexName(j.seg))
+	s.wal.mu.Lock()
+	defer s.wal.mu.Unlock()
+	if g := s.segs[j.seg]; g != nil {
+		g.entries = indexHeaderBytes + int64(len(j.runs))*indexRunBytes
+	}
+	for _, p := range s.byNumber {
+		for _, r := range p.runs {
+			if r.seg == j.seg && r.sealed() {
+				r.first, r.count = 0, 0
+				if x := j.find(r); x != nil {
+					r.first, r.count = x.first, x.count
+				}
+			}
+		}
+	}
+	return nil
+}

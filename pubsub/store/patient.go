@@ -1,0 +1,43 @@
+package store
+
+import (
+	"errors"
+	"io"
+	"os"
+)
+
+// patient is a file system that reads again what could not be read: a start must not take a passing trouble for damage.
+type patient struct{ FS }
+
+type patientFile struct{ File }
+
+// passing tells whether an error may not come again.
+func passing(err error) bool {
+	return err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission)
+}
+
+func again[T any](f func() (T, error)) (v T, err error) {
+	for range readTries {
+		if v, err = f(); !passing(err) {
+			break
+		}
+	}
+	return v, err
+}
+
+// Open implements FS.
+func (p patient) Open(name string, flag int) (File, error) {
+	f, err := again(func() (File, error) { return p.FS.Open(name, flag) })
+	if err != nil || flag != os.O_RDONLY && flag != os.O_RDWR {
+		return f, err
+	}
+	return patientFile{f}, nil
+}
+
+// ReadAt implements File.
+func (f patientFile) ReadAt(b []byte, off int64) (int, error) {
+	return again(func() (int, error) { return f.File.ReadAt(b, off) })
+}
+
+// Size implements File.
+func (f patientFile) Size() (int64, error) { return again(f.File.Size) }
