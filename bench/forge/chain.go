@@ -49,6 +49,7 @@ type Options struct {
 	Accounts []*ecdsa.PrivateKey // funded
 	Blocks   int                 // at most so many will be made
 	Members  []genesis.Member    // who may connect
+	Segment  int64               // size of a segment file in bytes; 0: the store's default
 }
 
 // New makes a chain in a folder (blocks and state below it). Its genesis lies in the past by as many slots as there
@@ -82,7 +83,7 @@ func New(ctx context.Context, dir string, o Options) (*Chain, error) {
 		return nil, err
 	}
 	f := &Chain{gen: gen, keys: keys, params: gen.Parameters()}
-	if f.store, f.chain, err = Open(ctx, dir, gen); err != nil {
+	if f.store, f.chain, err = open(ctx, dir, gen, o.Segment); err != nil {
 		return nil, err
 	}
 	hash := f.chain.Genesis().Hash()
@@ -93,7 +94,14 @@ func New(ctx context.Context, dir string, o Options) (*Chain, error) {
 
 // Open opens store and chain below a folder, without logs and metrics.
 func Open(ctx context.Context, dir string, gen *genesis.Genesis) (*blockstore.Store, *chain.Chain, error) {
+	return open(ctx, dir, gen, 0)
+}
+
+func open(ctx context.Context, dir string, gen *genesis.Genesis, segment int64) (*blockstore.Store, *chain.Chain, error) {
 	sc := blockstore.DefaultConfig()
+	if segment > 0 {
+		sc.SegmentBytes = segment
+	}
 	sc.Dir = filepath.Join(dir, "blocks")
 	s, err := blockstore.Open(sc, nil, nil)
 	if err != nil {

@@ -37,6 +37,7 @@ type Plan struct {
 	Txs     int   // per block, each from an account of its own
 	Payload int   // bytes of call data
 	Members []genesis.Member
+	Segment int64 // size of a segment file in bytes; 0: the store's default
 }
 
 // PlanOf is the usual shape of a kind: transfers in blocks of 500, payloads of 16 KiB in blocks of 40 (640 KiB).
@@ -77,7 +78,7 @@ func Make(ctx context.Context, dir string, p Plan, fn func(raw []byte) error) (g
 			return nil, t, err
 		}
 	}
-	f, err := New(ctx, dir, Options{Accounts: keys, Blocks: p.most(), Members: p.Members})
+	f, err := New(ctx, dir, Options{Accounts: keys, Blocks: p.most(), Members: p.Members, Segment: p.Segment})
 	if err != nil {
 		return nil, t, err
 	}
