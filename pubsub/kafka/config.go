@@ -17,7 +17,7 @@ type Config struct {
 	ClientCA   string   `mapstructure:"client_ca_file" comment:"File with authorities (PEM): clients must show a certificate of one of them, in addition to their token; empty: none needed."`
 
 	Connections          int `mapstructure:"connections" comment:"Most connections of all clients; when all are in use, one that is not logged in makes room for the next."`
-	ConnectionsPerHost   int `mapstructure:"connections_per_host" comment:"Most connections of one host: an IPv4 address, or a /64 network of IPv6."`
+	ConnectionsPerHost   int `mapstructure:"connections_per_host" comment:"Most connections of one host: an IPv4 address, or a /64 network of IPv6. Those that are not logged in make room."`
 	ConnectionsPerClient int `mapstructure:"connections_per_principal" comment:"Most connections of one account or pseudonym."`
 	FrameBytes           int `mapstructure:"frame_bytes" comment:"Largest Produce request."`
 	RequestMemory        int `mapstructure:"request_memory" comment:"Memory of requests on their way, of all clients; a request that finds no room waits unread. One principal gets at most half."`

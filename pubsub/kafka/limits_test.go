@@ -46,6 +46,59 @@ func TestWhoIsNotLoggedInMakesRoom(t *testing.T) {
 	newer.ask(listOffsets())
 }
 
+// Idle sockets of a host take no place from a client of the same host that logs in, as they take none of all places.
+func TestIdleSocketsOfAHostMakeRoom(t *testing.T) {
+	const host, other = "127.0.0.2", "127.0.0.3"
+	r := start(t, &passwords{}, func(c *Config) { c.ConnectionsPerHost = 3 })
+	idle := func(from string) *raw { // it is counted when it is answered
+		c := dialFrom(t, r, from)
+		c.versions(0)
+		return c
+	}
+	in := func(user string) *raw {
+		c := dialFrom(t, r, host)
+		require.Zero(t, c.logIn(user).ErrorCode)
+		return c
+	}
+	elsewhere := idle(other)
+	member, guest := in("me"), in("guest")
+	oldest := idle(host)
+	newer := idle(host)
+	oldest.expectClosed()
+	honest := in("you")
+	newer.expectClosed()
+	member.ask(listOffsets())
+	guest.ask(listOffsets())
+	she := in("she")
+	guest.expectClosed() // there is no idle one left, and a guest is whoever wants to be one
+	dialFrom(t, r, host).expectClosed()
+	for _, c := range []*raw{member, honest, she} { // none of them made room for one that did not log in
+		c.ask(listOffsets())
+	}
+	elsewhere.versions(0) // nor did another host's
+}
+
+// A host that opens sockets without end keeps nobody at its address from logging in.
+func TestAFloodOfIdleSocketsKeepsNobodyOut(t *testing.T) {
+	const host, most = "127.0.0.2", 8
+	r := start(t, &passwords{}, func(c *Config) { c.ConnectionsPerHost = most })
+	flood := func() {
+		for range 4 * most {
+			dialFrom(t, r, host).versions(0) // it is counted when it is answered
+		}
+	}
+	flood()
+	for k := range 3 {
+		c := dialFrom(t, r, host)
+		require.Zero(t, c.logIn(fmt.Sprint("user", k)).ErrorCode)
+		flood()
+		c.ask(listOffsets())
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	require.LessOrEqual(t, r.hosts[host], most)
+}
+
 // Whom anybody can be takes no place for ever, logged in or not.
 func TestGuestsMakeRoom(t *testing.T) {
 	auth := &passwords{}

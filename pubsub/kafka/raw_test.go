@@ -26,6 +26,13 @@ func dial(t testing.TB, r *rig) *raw {
 	return wrap(t, c)
 }
 
+// dialFrom is dial from another address of this machine.
+func dialFrom(t testing.TB, r *rig, from string) *raw {
+	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", r.addr)
+	require.NoError(t, err)
+	return wrap(t, c)
+}
+
 func dialTLS(t testing.TB, r *rig, cfg *tls.Config) *raw {
 	c, err := tls.Dial("tcp", r.addr, cfg)
 	require.NoError(t, err)

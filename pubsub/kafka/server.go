@@ -39,7 +39,7 @@ type Server struct {
 	open       map[*Conn]struct{}
 	hosts      map[string]int
 	principals map[string]int
-	newcomers  []*Conn // not logged in, or guests; oldest first
+	newcomers  []*Conn // not logged in, or guests; oldest first. Who logs in and is no guest makes room for nobody
 }
 
 type listener struct {
@@ -168,19 +168,22 @@ func (s *Server) serve(ctx context.Context, nc net.Conn, scheme string) {
 	s.handler.Closed(c)
 }
 
-// admit counts a connection in. If all are taken, the oldest that is not logged in, or a guest's, makes room for it.
+// admit counts a connection in. If all are taken, or all of its host, another one makes room for it.
 func (s *Server) admit(c *Conn) (loser *Conn, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hosts[c.quotaHost] >= s.cfg.ConnectionsPerHost {
-		return nil, fmt.Errorf("its host has %d connections (pubsub.kafka.connections_per_host)", s.cfg.ConnectionsPerHost)
-	}
-	if len(s.open) >= s.cfg.Connections {
-		if len(s.newcomers) == 0 {
+	switch {
+	case s.hosts[c.quotaHost] >= s.cfg.ConnectionsPerHost:
+		if loser = s.leastWelcome(c.quotaHost); loser == nil {
+			return nil, fmt.Errorf("its host has %d connections (pubsub.kafka.connections_per_host)", s.cfg.ConnectionsPerHost)
+		}
+	case len(s.open) >= s.cfg.Connections:
+		if loser = s.leastWelcome(""); loser == nil {
 			return nil, fmt.Errorf("all %d connections are in use (pubsub.kafka.connections)", s.cfg.Connections)
 		}
-		loser = s.newcomers[0]
-		s.remove(loser)
+	}
+	if loser != nil {
+		s.remove(loser) // of the same host, or of any: both counts have room then
 	}
 	s.open[c] = struct{}{}
 	s.hosts[c.quotaHost]++
@@ -189,6 +192,21 @@ func (s *Server) admit(c *Conn) (loser *Conn, err error) {
 	}
 	s.metrics.connections.Inc()
 	return loser, nil
+}
+
+// leastWelcome is the connection of a host, or of all (""), that makes room: the oldest that is not logged in, else the
+// oldest guest's; nil: all are others'. s.mu is held.
+func (s *Server) leastWelcome(host string) (guest *Conn) {
+	for _, c := range s.newcomers {
+		switch {
+		case host != "" && c.quotaHost != host:
+		case c.principal == "":
+			return c
+		case guest == nil:
+			guest = c
+		}
+	}
+	return guest
 }
 
 // join counts a connection to its principal when it logs in for the first time.
