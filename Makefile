@@ -7,7 +7,7 @@ RACE := ./block ./consensus/... ./transport/... ./sync ./sim ./pubsub/...
 FIRST := ^Test(BadConfiguration|BindingIsGenerated|FAQQuotesTheSource|EveryShellBlockIsRun|OneProducerKilled|EthereumClients|TopicClients|TopicClientCommands|Guides)$$
 SEED ?= 1
 
-.PHONY: help build deps check test test-all race fuzz sim testnet testnet-down bench contracts docs lint cgo-less rdma-lab
+.PHONY: help build deps check test test-all storms race fuzz sim testnet testnet-down bench contracts docs lint cgo-less rdma-lab
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
@@ -36,6 +36,9 @@ test-all: lint deps build ## everything: long simulation, crash storms, all clie
 	contracts/build.sh --check
 	BORNODE_LONG=1 $(GO) test -p 2 -timeout 80m ./...
 	$(MAKE) race cgo-less rdma-lab
+
+storms: deps build ## the long form of storms: five clients try for 15 minutes what they may not
+	BORNODE_STORMS=1 $(GO) test -timeout 35m -count=1 -run '^TestRevokedClients$$' ./testnet
 
 race: ## the race detector over the concurrent parts (short forms)
 	$(GO) test -race -short -timeout 40m $(RACE)

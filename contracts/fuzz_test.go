@@ -78,7 +78,7 @@ func FuzzTopics(f *testing.F) {
 	}
 	for _, call := range [][]byte{
 		TenantCall("acme"), TenantPageCall(0, 9), BrokersCall(), TopicIDCall("acme.t"), TopicCall(id), TopicPageCall(0, 9),
-		AclPageCall("acme", 0, 9), OperationsCall(id), CheckpointCall(id), ReputationCall(w.owner.account), OffsetCall(id, id, 0),
+		AclPageCall("acme", 0, 9), OperationsCall(id), CheckpointCall(id), ReputationCall(TenantID("acme"), w.owner.account), OffsetCall(id, id, 0),
 	} {
 		f.Add(uint8(0), w.readFrom(TopicsAddress, call))
 	}

@@ -43,12 +43,15 @@ const (
 	MaxOffsets       = 256       // in one commit
 	MaxTokenSeconds  = 24 * 60 * 60
 	TokenSkewSeconds = 60 // that a token may be issued ahead of a block's time; brokers allow as many (token.ClockSkew)
-	// Reputation is what an account begins with and the most it has; below MinReputation it is blacklisted. A refused
-	// operation costs RefusedCosts; one broker alone lowers an account by BrokerLowers at most while there are others.
+	// Reputation is what an account begins with in each tenant and the most it has; below MinReputation it is blacklisted
+	// there. A kind of operation that was refused in a minute costs RefusedCosts; one broker alone lowers an account by
+	// BrokerLowers at most while there are others. RemainingLoss says how time gives back what was lost.
 	Reputation    = 100
 	MinReputation = 20
 	RefusedCosts  = 5
-	BrokerLowers  = 60
+	// RefusedKinds are the kinds of operations whose refusal is charged, as bits of Kafka's numbers.
+	RefusedKinds = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
+	BrokerLowers = 60
 	// maxPathBytes bounds the headers and records in one transaction of evidence: it must fit the smallest block that a
 	// vote may allow, in bytes beside header and votes, and in gas (block.MinBlockBytes, block.MinGasLimit).
 	maxPathBytes = 24 << 10

@@ -98,9 +98,9 @@ func SetTenantCall(t Tenant) ([]byte, error) {
 		t.Name, t.Owner, t.BytesPerSecond, t.Connections, t.Topics, t.Partitions)
 }
 
-// PardonCall proposes that an account gets its default reputation back.
-func PardonCall(account common.Address) ([]byte, error) {
-	return propose(ProposePardon, "address", account)
+// PardonCall proposes that an account gets its default reputation back in a tenant, or in all if tenant is empty.
+func PardonCall(account common.Address, tenant string) ([]byte, error) {
+	return propose(ProposePardon, "address,string", account, tenant)
 }
 
 // ProposalContent names what a proposal would do: keccak256(abi.encode(kind, data)).

@@ -283,8 +283,19 @@ func OperationsCall(topic common.Hash) []byte { return bpsTopics().PackOperation
 // CheckpointCall reads a topic's last checkpoint.
 func CheckpointCall(topic common.Hash) []byte { return bpsTopics().PackCheckpoint(topic) }
 
-// ReputationCall reads an account's reputation.
-func ReputationCall(account common.Address) []byte { return bpsTopics().PackReputation(account) }
+// ReputationCall reads an account's reputation in a tenant, by TenantID, as of the time of the block that is asked.
+func ReputationCall(tenant common.Hash, account common.Address) []byte {
+	return bpsTopics().PackReputation(tenant, account)
+}
+
+// RemainingLoss is what is left at a time of points that were lost by another, both in Unix seconds: each full minute of
+// the clock takes a quarter away, rounded down. A time before since leaves all.
+func RemainingLoss(points uint8, since, at uint64) uint8 {
+	for minute := since / 60; minute < at/60 && points > 0; minute++ {
+		points = uint8(uint(points) * 3 / 4) //nolint:gosec // less than points
+	}
+	return points
+}
 
 // OffsetCall reads the offset that a group committed for a partition.
 func OffsetCall(group, topic common.Hash, partition uint32) []byte {

@@ -52,7 +52,7 @@ var (
 	EventCommitted        = eventID("Committed(address,uint64)")
 	EventCheckpointed     = eventID("Checkpointed(bytes32,uint64,bytes32,uint64,address)")
 	EventOperated         = eventID("Operated(bytes32,address,uint64,bytes32,uint32,bytes32)")
-	EventStandingChanged  = eventID("StandingChanged(address,address,uint8,uint32,uint32)")
+	EventStandingChanged  = eventID("StandingChanged(bytes32,address,address,uint8,uint64,uint16,uint32)")
 	EventOffsetCommitted  = eventID("OffsetCommitted(bytes32,bytes32,uint32,int64)")
 )
 

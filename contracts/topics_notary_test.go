@@ -121,7 +121,7 @@ func TestDecodeCommit(t *testing.T) {
 		Number:      7,
 		Checkpoints: []Checkpoint{{common.Hash{1}, 2, common.Hash{3}, 4}},
 		Operations:  []Operations{{common.Hash{5}, 1, []byte("six")}},
-		Standings:   []Standing{{common.Address{7}, 8, 9}},
+		Standings:   []Standing{{common.Hash{6}, common.Address{7}, 8, 9}},
 		Offsets:     []Offset{{common.Hash{10}, common.Hash{11}, 12, 13}},
 	}
 	data, err := CommitCall(c)
@@ -230,90 +230,6 @@ func TestCheckpoints(t *testing.T) {
 	require.Empty(t, eventsOf[Checkpointed](w), "of no topic")
 }
 
-func TestReputation(t *testing.T) {
-	w := newTopicWorld(t, 3)
-	x := w.writer.account
-	stand := func(b operator, refused, honest uint32) int {
-		t.Helper()
-		w.height++
-		w.commit(b, Commit{Standings: []Standing{{x, refused, honest}}})
-		return w.reputation(x)
-	}
-	a, b, c := w.brokers[0], w.brokers[1], w.brokers[2]
-	require.Equal(t, Reputation, w.reputation(x))
-	require.Equal(t, 100, stand(a, 0, 9))
-	require.Empty(t, eventsOf[StandingChanged](w))
-	require.Equal(t, 95, stand(a, 1, 0))
-	require.Equal(t, 96, stand(a, 0, 1000), "one point per commit")
-	require.Equal(t, 92, stand(a, 1, 1))
-	w.commit(a, Commit{Standings: []Standing{{x, 2, 0}}})
-	e := eventsOf[StandingChanged](w)[0]
-	require.Equal(t, []any{x, a.account, uint8(82), uint32(2), uint32(0)}, []any{e.Account, e.Broker, e.Reputation, e.Refused, e.Honest})
-	require.Equal(t, 40, stand(a, 1<<32-1, 0), "a broker alone lowers by 60")
-	require.Equal(t, 40, stand(a, 5, 0))
-	require.Equal(t, 41, stand(b, 0, 1))
-	require.Equal(t, 41, stand(a, 1, 0), "what another gave back is not a's to take")
-	require.Equal(t, 42, stand(a, 0, 1))
-	require.Equal(t, 41, stand(a, 1, 0), "what a gave back is")
-	require.Equal(t, 16, stand(b, 5, 0))
-	require.Equal(t, 0, stand(c, 100, 0))
-	require.Equal(t, 0, stand(b, 100, 0))
-	require.Equal(t, 1, stand(b, 0, 1))
-	// One point in a block from each broker, however often it says so.
-	w.height++
-	for range 3 {
-		w.commit(b, Commit{Standings: []Standing{{x, 0, 1}, {x, 0, 1}}})
-	}
-	require.Equal(t, 2, w.reputation(x))
-	w.commit(c, Commit{Standings: []Standing{{x, 0, 1}}})
-	require.Equal(t, 3, w.reputation(x))
-
-	// Governance pardons, and every broker counts from the start.
-	data, err := PardonCall(x)
-	_, err = w.ask(admin, data, err)
-	require.NoError(t, err)
-	require.EqualValues(t, 100, eventsOf[StandingChanged](w)[0].Reputation)
-	require.Equal(t, 100, w.reputation(x))
-	require.Equal(t, 40, stand(a, 100, 0))
-	require.Equal(t, 30, stand(b, 2, 0))
-
-	// The only live broker is not bound: nobody else could.
-	w.must(b, RetireBrokerCall(), nil)
-	w.must(c, RetireBrokerCall(), nil)
-	require.Equal(t, 25, stand(a, 1, 0))
-	require.Equal(t, 0, stand(a, 50, 0))
-	data, err = RegisterBrokerCall("h", 1, peerOf(2))
-	w.must(b, data, err)
-	require.Equal(t, 1, stand(a, 0, 1), "counted above the bound, given back one by one")
-	require.Equal(t, 1, stand(a, 3, 0))
-}
-
-func TestBlacklistedAdministersNothing(t *testing.T) {
-	w := newTopicWorld(t, 2)
-	id := w.create(w.owner, "acme.t", 1, 1)
-	for i, b := range w.brokers {
-		w.commit(b, Commit{Standings: []Standing{{w.owner.account, []uint32{12, 4}[i], 0}}})
-	}
-	require.Equal(t, 20, w.reputation(w.owner.account))
-	w.must(w.owner, AddPartitionsCall(id, 2), nil)
-	w.commit(w.brokers[1], Commit{Standings: []Standing{{w.owner.account, 1, 0}}})
-	require.Equal(t, 15, w.reputation(w.owner.account))
-	create, err := CreateTopicCall(NewTopic{Name: "acme.u", Partitions: 1, Replicas: 1})
-	require.NoError(t, err)
-	rules := []Acl{{ResourceTopic, PatternLiteral, "acme.t", EveryUser, "*", OperationRead, PermissionAllow}}
-	for _, call := range [][]byte{
-		create, AddPartitionsCall(id, 3), bpsTopics().PackConfigure(id, nil), DeleteTopicCall(id), SetOwnerCall(id, w.writer.account),
-		bpsTopics().PackGrant("acme", rules), bpsTopics().PackRevoke("acme", rules), bpsTopics().PackSetKeys(id, 1, nil, nil),
-		RevokePseudonymCall(id, w.writer.account), NextPseudonymsCall(id),
-	} {
-		w.no("reputation is below 20", w.owner, call, nil)
-	}
-	data, err := PardonCall(w.owner.account)
-	_, err = w.ask(admin, data, err)
-	require.NoError(t, err)
-	w.must(w.owner, DeleteTopicCall(id), nil)
-}
-
 func TestOffsets(t *testing.T) {
 	w := newTopicWorld(t, 3)
 	id := w.create(w.owner, "acme.t", 2, 1)
@@ -384,7 +300,7 @@ func TestCommitGas(t *testing.T) {
 		}
 	}
 	for i := range 20 {
-		c.Standings = append(c.Standings, Standing{common.BigToAddress(big64(uint64(i + 500))), uint32(i % 2), 1})
+		c.Standings = append(c.Standings, Standing{TenantID("acme"), common.BigToAddress(big64(uint64(i + 500))), RefusedKinds, 1})
 	}
 	cost := func() uint64 { // with what a transaction pays for its data
 		data, err := CommitCall(c)

@@ -103,18 +103,16 @@ func TestRelayRefuses(t *testing.T) {
 		nil, {1, 2, 3}, SetOwnerCall(id, w.writer.account), bpsTopics().PackRegister([]byte("key")), relay,
 		bpsTopics().PackSetKeys(id, 1, nil, nil), NextPseudonymsCall(id), RevokePseudonymCall(id, w.writer.account),
 		bpsTopics().PackClaim(nil), bpsTopics().PackCommit(1, nil, nil, nil, nil), RetireBrokerCall(), CancelTokensCall(),
-		bpsTopics().PackPardon(w.owner.account), TopicCall(id),
+		bpsTopics().PackPardon(w.owner.account, ""), TopicCall(id),
 	} {
 		w.no("no administrative call that can be relayed", b, RelayCall(good, sig, data), nil)
 	}
 	// The account is judged, not the broker.
 	strange := w.token(w.writer)
 	w.no(onlyOwners, b, RelayCall(strange, signToken(t, strange, w.writer.key), call), nil)
-	for _, x := range w.brokers {
-		w.commit(x, Commit{Standings: []Standing{{w.owner.account, 20, 0}}})
-	}
-	w.no("reputation is below 20", b, relay, nil)
-	data, err := PardonCall(w.owner.account)
+	w.blacklist("acme", w.owner.account)
+	w.no("reputation in this tenant is below 20", b, relay, nil)
+	data, err := PardonCall(w.owner.account, "acme")
 	_, err = w.ask(admin, data, err)
 	require.NoError(t, err)
 	// A relayed call for the brokers' own topic is made by no broker.

@@ -61,7 +61,7 @@ func TestWhoMayAdminister(t *testing.T) {
 		w.no("a topic's owner those of his topic", creator, data, err)
 	}
 	w.no("set by proposal to Members", tenantOwner, bpsTopics().PackSetTenant("acme", tenantOwner.account, 1, 1, 1, 1), nil)
-	w.no("pardoned by proposal to Members", tenantOwner, bpsTopics().PackPardon(tenantOwner.account), nil)
+	w.no("pardoned by proposal to Members", tenantOwner, bpsTopics().PackPardon(tenantOwner.account, ""), nil)
 	w.no("only the Members contract revokes", tenantOwner, bpsTopics().PackRevokeBroker([]byte(peerOf(1))), nil)
 }
 

@@ -113,9 +113,9 @@ func (w *topicWorld) tenantInfo(name string) Tenant {
 	return t
 }
 
-func (w *topicWorld) reputation(a common.Address) int {
+func (w *topicWorld) reputation(tenant string, a common.Address) int {
 	w.t.Helper()
-	r, err := DecodeReputation(w.readFrom(TopicsAddress, ReputationCall(a)))
+	r, err := DecodeReputation(w.readFrom(TopicsAddress, ReputationCall(TenantID(tenant), a)))
 	require.NoError(w.t, err)
 	return int(r)
 }

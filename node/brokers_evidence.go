@@ -120,15 +120,6 @@ func (l evidenceLedger) Commits(ctx context.Context, broker common.Address) (uin
 	return contracts.DecodeCommits(ret)
 }
 
-func (l evidenceLedger) Standing(account common.Address) int {
-	if v := l.mirror.View(); v != nil {
-		if s, err := v.Standing(account); err == nil {
-			return s
-		}
-	}
-	return contracts.Reputation
-}
-
 // openEvidence opens what proves the broker's logs.
 func (n *Node) openEvidence(b *brokers, cfg evidence.Config, dir string, s brokerSigner) (err error) {
 	b.evidenceDir = dir

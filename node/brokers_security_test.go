@@ -34,7 +34,7 @@ type recorded struct {
 	ops []topicproof.Operation
 }
 
-func (r *recorded) Operated(_ [32]byte, op topicproof.Operation) { r.ops = append(r.ops, op) }
+func (r *recorded) Operated(_, _ [32]byte, op topicproof.Operation) { r.ops = append(r.ops, op) }
 
 // A token allows what its scope says, and what is only tried tells a stranger nothing.
 func TestScopesAndTrialsAreHeldTo(t *testing.T) {

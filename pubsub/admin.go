@@ -112,7 +112,7 @@ var refusals = []struct {
 	{"as many topics as it may", kerr.PolicyViolation},
 	{"configuration has more", kerr.InvalidConfig},
 	{"owner", kerr.TopicAuthorizationFailed},
-	{"reputation is below", kerr.ClusterAuthorizationFailed},
+	{"reputation in this tenant is below", kerr.ClusterAuthorizationFailed},
 	{"token", kerr.ClusterAuthorizationFailed},
 }
 
@@ -248,7 +248,7 @@ func (b *Broker) deleteTopics(x *call, r *kmsg.DeleteTopicsRequest) kafka.Reply 
 			} else {
 				o := x.relay(ctx, "delete topic", contracts.DeleteTopicCall(t.ID), func(v *ledger.View) bool { return v.TopicByID(t.ID) == nil })
 				out.ErrorCode, out.ErrorMessage, out.TopicID = o.code, o.message, uuidOf(t.ID)
-				x.operated(t, opDelete, o.code, o.reason(), -1, -1, -1)
+				x.administered(t, opDelete, o)
 			}
 			resp.Topics[i] = out
 		})
@@ -302,6 +302,6 @@ func (x *call) addPartitions(ctx context.Context, only bool, in *kmsg.CreatePart
 			n := v.TopicByID(t.ID)
 			return n == nil || len(n.Partitions) >= int(in.Count)
 		})
-	x.operated(t, opAlter, o.code, o.reason(), -1, -1, -1)
+	x.administered(t, opAlter, o)
 	return o
 }

@@ -16,13 +16,12 @@ import (
 
 // Why a client is sent away; their texts are told to clients.
 var (
-	errNoView      = errors.New("this broker has not read the ledger yet; try again in a moment")
-	errStale       = errors.New("this broker has seen no final block for too long to know who may do what; try another broker, or again when the chain goes on")
-	errBlacklisted = errors.New("the account is blacklisted: its reputation is below 20; governance can pardon it")
-	errCancelled   = errors.New("the account has cancelled this token, and all that are dated up to a minute later; make a new one then")
-	errNoData      = errors.New("the token does not allow reading and writing; log in with one that has the data scope")
-	errNoAdmin     = errors.New("the token does not allow administration; log in with one made by `borcli topic token --admin`")
-	errPseudonym   = errors.New("the pseudonym is not admitted to its topic now: its certificate is of an earlier epoch, of another auditor, or it was revoked; ask the topic's auditor for a new one")
+	errNoView    = errors.New("this broker has not read the ledger yet; try again in a moment")
+	errStale     = errors.New("this broker has seen no final block for too long to know who may do what; try another broker, or again when the chain goes on")
+	errCancelled = errors.New("the account has cancelled this token, and all that are dated up to a minute later; make a new one then")
+	errNoData    = errors.New("the token does not allow reading and writing; log in with one that has the data scope")
+	errNoAdmin   = errors.New("the token does not allow administration; log in with one made by `borcli topic token --admin`")
+	errPseudonym = errors.New("the pseudonym is not admitted to its topic now: its certificate is of an earlier epoch, of another auditor, or it was revoked; ask the topic's auditor for a new one")
 )
 
 // Auth admits clients by their tokens.
@@ -52,8 +51,6 @@ func (a Auth) Authenticate(_, user, secret string) (*kafka.Session, error) {
 			return nil, err
 		}
 		principal, s.Account = "Pseudonym:"+lower(t.Account), common.Address{}
-	} else if v.Blacklisted(t.Account) {
-		return nil, errBlacklisted
 	}
 	if cancelled(v, t) {
 		return nil, errCancelled
@@ -78,8 +75,6 @@ func refusal(v *ledger.View, s *kafka.Session) error {
 		return nil
 	case s.Token.Certificate != nil && !stillAdmitted(v, s.Token.Certificate):
 		return errPseudonym
-	case v.Blacklisted(s.Token.Account):
-		return errBlacklisted
 	case cancelled(v, s.Token):
 		return errCancelled
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/pubsub/kafka"
 	"github.com/bornode/bornode/pubsub/ledger"
 	"github.com/bornode/bornode/pubsub/proof"
@@ -60,7 +61,7 @@ func (x *call) stranger() bool { return !x.v.Knows(x.who) }
 func (x *call) topic(name string, op uint8) (*ledger.Topic, error) {
 	t := x.v.Topic(name)
 	if ok, reason := x.v.Authorize(x.who, x.conn.Remote(), op, onTopic, name); !ok {
-		x.refused(t, op, kerr.TopicAuthorizationFailed, reason)
+		x.refused(t, name, op, onTopic, reason)
 		return nil, kerr.TopicAuthorizationFailed
 	}
 	if t == nil {
@@ -76,7 +77,7 @@ func (x *call) topicByUUID(id [16]byte, op uint8) (*ledger.Topic, error) {
 		return nil, kerr.UnknownTopicID
 	}
 	if ok, reason := x.v.Authorize(x.who, x.conn.Remote(), op, onTopic, t.Name); !ok {
-		x.refused(t, op, kerr.TopicAuthorizationFailed, reason)
+		x.refused(t, t.Name, op, onTopic, reason)
 		if x.may(opDescribe, onTopic, t.Name) {
 			return nil, kerr.TopicAuthorizationFailed
 		}
@@ -87,19 +88,38 @@ func (x *call) topicByUUID(id [16]byte, op uint8) (*ledger.Topic, error) {
 
 // record tells evidence of an allowed operation on a topic. Offsets are those of the records, or -1.
 func (x *call) record(t *ledger.Topic, op uint8, partition int32, first, last int64) {
-	x.operated(t, op, none, "", partition, first, last)
+	x.operated(t, "", op, none, "", partition, first, last)
 }
 
-// refused tells evidence of an operation that the ledger does not allow. One on a name that no topic has is kept too.
-func (x *call) refused(t *ledger.Topic, op uint8, err error, reason string) {
+// refused tells evidence of an operation on a topic or group that the ledger does not allow. One on a name that no topic
+// has is kept too. It counts against the account in the name's tenant if no rule allows it: what is refused for want of
+// reputation must not cost more of it.
+func (x *call) refused(t *ledger.Topic, name string, op, resource uint8, reason string) {
 	x.rest()
-	x.operated(t, op, code(err), proof.CutReason(reason), -1, -1, -1)
+	err, tenant := kerr.TopicAuthorizationFailed, ""
+	if resource == onGroup {
+		err = kerr.GroupAuthorizationFailed
+	}
+	if allowed, _ := x.v.Allows(x.who, x.conn.Remote(), op, resource, name); !allowed {
+		tenant = tenantOf(name)
+	}
+	x.operated(t, tenant, op, err.Code, proof.CutReason(reason), -1, -1, -1)
+}
+
+// administered tells evidence of a change to a topic that the contract judged.
+func (x *call) administered(t *ledger.Topic, op uint8, o outcome) {
+	tenant := ""
+	if o.code == kerr.TopicAuthorizationFailed.Code { // other refusals are not for want of a right
+		tenant = t.Tenant
+	}
+	x.operated(t, tenant, op, o.code, o.reason(), -1, -1, -1)
 }
 
 // rest holds the connection back for a refusal, the longer the more of them one request brought.
 func (x *call) rest() { x.throttle(time.Duration(x.refusals.Add(1)) * refusedRest) }
 
-func (x *call) operated(t *ledger.Topic, op uint8, code int16, reason string, partition int32, first, last int64) {
+// operated tells evidence of an operation; a refused one counts against the principal in a tenant, unless that is empty.
+func (x *call) operated(t *ledger.Topic, against string, op uint8, code int16, reason string, partition int32, first, last int64) {
 	result := "allowed"
 	if code != none {
 		result = "refused"
@@ -118,7 +138,23 @@ func (x *call) operated(t *ledger.Topic, op uint8, code int16, reason string, pa
 	if t != nil {
 		id = t.ID
 	}
-	x.b.deps.Evidence.Operated(id, o)
+	x.b.deps.Evidence.Operated(id, countedIn(x.v, t, against, &o), o)
+}
+
+// countedIn is the id of the tenant in which an operation counts for or against its operator's reputation: a refused one
+// against it where the caller says, an allowed one for it as long as there is something to make good. Zero: in none.
+func countedIn(v *ledger.View, t *ledger.Topic, against string, o *proof.Operation) (tenant [32]byte) {
+	switch {
+	case o.Refused():
+		if v.Tenant(against) != nil {
+			return contracts.TenantID(against)
+		}
+	case t != nil:
+		if s, err := v.Standing(t.Tenant, o.Operator); err == nil && s < contracts.Reputation {
+			return contracts.TenantID(t.Tenant)
+		}
+	}
+	return tenant
 }
 
 // roleOf is in which capacity a principal does an operation.

@@ -221,6 +221,6 @@ func (x *call) configure(ctx context.Context, kind kmsg.ConfigResourceType, name
 	}
 	o := x.relay(ctx, "configure topic", data,
 		func(v *ledger.View) bool { n := v.TopicByID(t.ID); return n == nil || maps.Equal(n.Config, next) })
-	x.operated(t, opAltConf, o.code, o.reason(), -1, -1, -1)
+	x.administered(t, opAltConf, o)
 	return o
 }

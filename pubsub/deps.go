@@ -62,8 +62,9 @@ type Evidence interface {
 	Spare(ctx context.Context, stranger func() bool) error
 	// Offset queues a group's committed offset for the ledger; false: too many wait.
 	Offset(o evidence.Offset, offset int64) bool
-	// Operated is told of every operation on a topic; the zero topic stands for names that no topic has.
-	Operated(topic [32]byte, op proof.Operation)
+	// Operated is told of every operation on a topic; the zero topic stands for names that no topic has. The operation
+	// counts for, or against, its operator's reputation in a tenant, or with the zero tenant in none.
+	Operated(topic, tenant [32]byte, op proof.Operation)
 }
 
 // Deps are the parts a broker works with.

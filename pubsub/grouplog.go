@@ -114,14 +114,13 @@ func (b *Broker) groupCheck(c group.Client, op, resource uint8, name string) *ke
 	if resource == onTopic {
 		t := v.Topic(name)
 		if !allowed {
-			x.refused(t, op, kerr.TopicAuthorizationFailed, reason)
+			x.refused(t, name, op, onTopic, reason)
 			return kerr.TopicAuthorizationFailed
 		}
 		return nil
 	}
 	if !allowed {
-		x.rest()
-		x.operated(nil, op, kerr.GroupAuthorizationFailed.Code, reason, -1, -1, -1)
+		x.refused(nil, name, op, onGroup, reason)
 		return kerr.GroupAuthorizationFailed
 	}
 	return nil

@@ -59,8 +59,7 @@ func (x *call) coordinator(key string, kind int8) kmsg.FindCoordinatorResponseCo
 	case tenantOf(key) == "":
 		return fail(kerr.InvalidGroupID, "a group's name is its tenant's, a dot and more, like acme.readers")
 	case !x.may(opDescribe, onGroup, key) && !x.may(opRead, onGroup, key):
-		x.rest()
-		x.operated(nil, opDescribe, kerr.GroupAuthorizationFailed.Code, "group", -1, -1, -1)
+		x.refused(nil, key, opDescribe, onGroup, "group")
 		return fail(kerr.GroupAuthorizationFailed, "the ledger's rules of access do not let the principal use the group")
 	}
 	t := x.v.Topic(offsetsTopic)

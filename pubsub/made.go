@@ -45,7 +45,7 @@ func (b *Broker) tie(ctx context.Context) bool {
 func (b *Broker) mark(ctx context.Context) bool {
 	var nobody common.Address // chosen anew each time: the same call could be one of long ago
 	_, _ = rand.Read(nobody[:])
-	err := b.submit(ctx, "mark a new store", contracts.ReputationCall(nobody)) // changes nothing
+	err := b.submit(ctx, "mark a new store", contracts.ReputationCall(common.Hash{}, nobody)) // changes nothing
 	if err == nil {
 		err = b.deps.Store.SetMade(b.deps.Final())
 	}

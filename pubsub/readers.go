@@ -50,7 +50,11 @@ func (r Readers) MayRead(secret, host string, topic [32]byte) error {
 	if !ok {
 		o.Code, o.Reason = kerr.TopicAuthorizationFailed.Code, proof.CutReason(reason)
 	}
-	r.Evidence.Operated(t.ID, o)
+	against := t.Tenant
+	if allowed, _ := v.Allows(who, host, opRead, onTopic, t.Name); allowed {
+		against = ""
+	}
+	r.Evidence.Operated(t.ID, countedIn(v, t, against, &o), o)
 	switch {
 	case ok:
 		return nil

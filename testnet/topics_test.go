@@ -31,11 +31,22 @@ func tokenOf(t *testing.T, n *Network, a Account, scope uint8) string {
 
 // brokersTLS trusts the network's brokers.
 func brokersTLS(t *testing.T, n *Network) *tls.Config {
-	pem, err := os.ReadFile(n.TopicsCA())
+	t.Helper()
+	c, err := trustTopicsCA(n)
 	require.NoError(t, err)
+	return c
+}
+
+func trustTopicsCA(n *Network) (*tls.Config, error) {
+	pem, err := os.ReadFile(n.TopicsCA())
+	if err != nil {
+		return nil, err
+	}
 	pool := x509.NewCertPool()
-	require.True(t, pool.AppendCertsFromPEM(pem))
-	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no certificate", n.TopicsCA())
+	}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
 
 // createTopics makes topics of the demo tenant, as soon as the ledger knows it.

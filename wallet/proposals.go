@@ -25,7 +25,7 @@ var proposals = map[uint8][]string{
 	contracts.ProposeSetAdmin:          {"sets the admin", "address account"},
 	contracts.ProposeSetTenant: {"makes or changes a tenant of the topic log", "string name", "address owner", "uint64 bytesPerSecond",
 		"uint32 connections", "uint32 topics", "uint32 partitions"},
-	contracts.ProposePardon: {"gives an account its reputation back", "address account"},
+	contracts.ProposePardon: {"gives an account its reputation back in a tenant, in all if no name is given", "address account", "string tenant"},
 }
 
 // describeProposal puts the inner data of propose(kind, data) into words.

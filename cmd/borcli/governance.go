@@ -170,7 +170,7 @@ var remedies = []struct{ text, remedy string }{ //nolint:gochecknoglobals // a c
 	{"the tenant has as many topics", "delete one, or have more allowed: borcli tenant set TENANT --topics N"},
 	{"not as many partitions left", "delete a topic, or have more allowed: borcli tenant set TENANT --partitions N"},
 	{"their number never falls", "borcli topic describe shows how many there are"},
-	{"reputation is below 20", "have the account pardoned: borcli tenant pardon ACCOUNT"},
+	{"reputation in this tenant is below 20", "borcli tenant reputation ACCOUNT shows it; wait, or have the account pardoned: borcli tenant pardon ACCOUNT"},
 }
 
 // advise adds to a refusal of a system contract what to do about it.

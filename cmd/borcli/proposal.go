@@ -130,8 +130,11 @@ var proposalKinds = map[uint8]struct { //nolint:gochecknoglobals // a constant t
 			}
 			return fmt.Sprintf("tenant %s of %s with %s bytes per second, %s connections, %s topics and %s partitions", x[0], owner, x[2], x[3], x[4], x[5])
 		}},
-	contracts.ProposePardon: {"pardon", "address", []string{"account"}, func(x []string) string {
-		return "give " + x[0] + " its reputation back"
+	contracts.ProposePardon: {"pardon", "address,string", []string{"account", "tenant"}, func(x []string) string {
+		if x[1] == "" {
+			return "give " + x[0] + " its reputation back in all tenants"
+		}
+		return "give " + x[0] + " its reputation back in tenant " + x[1]
 	}},
 }
 

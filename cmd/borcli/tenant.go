@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -16,6 +17,7 @@ import (
 
 func tenantCommand() *cobra.Command {
 	var q tenantFlags
+	var in tenantFlag
 	return group("tenant", "To whom topics belong, and what they may use",
 		command("list", "List the tenants", func(ctx context.Context, a *app, _ []string) error { return a.listTenants(ctx) }),
 		command("show NAME", "Show a tenant, its quotas and what it uses", func(ctx context.Context, a *app, args []string) error {
@@ -31,21 +33,42 @@ func tenantCommand() *cobra.Command {
 			"--owner. Names of its topics and groups begin with NAME and a dot. The proposal takes effect when a quorum of the\n"+
 			"producers in the schedule has approved it. Quotas below what is in use take nothing away."),
 			example("borcli tenant set acme --owner 0x5290... --bytes-per-second 10000000 --topics 50", "borcli tenant set acme --connections 500")),
-		command("reputation ACCOUNT", "Show an account's reputation with the brokers", func(ctx context.Context, a *app, args []string) error {
-			return a.reputation(ctx, args[0])
-		}, arguments(1, 1)),
+		command("reputation ACCOUNT", "Show an account's reputation in the tenants", func(ctx context.Context, a *app, args []string) error {
+			return a.reputation(ctx, args[0], in.name)
+		}, arguments(1, 1), flags(in.add), long("Show an account's reputation in the tenants: where it has lost some, or in the one that --tenant names. Each kind of\n"+
+			"operation that a tenant's rules refuse costs the account 5 of 100 points there, once in a minute at most; each full\n"+
+			"minute gives a quarter of what was lost back. Below 20 brokers refuse the account in that tenant, in no other."),
+			example("borcli tenant reputation 0x5290...", "borcli tenant reputation 0x5290... --tenant acme")),
 		command("pardon ACCOUNT", "Propose that an account gets its reputation back", func(ctx context.Context, a *app, args []string) error {
-			who, err := parseAddress(args[0])
-			if err != nil {
-				return fail(exitUsage, "ACCOUNT: %v", err)
-			}
-			data, err := contracts.PardonCall(who)
-			if err != nil {
-				return err
-			}
-			return a.propose(ctx, "pardon "+who.Hex(), data)
-		}, arguments(1, 1), sends),
+			return a.pardon(ctx, args[0], in.name)
+		}, arguments(1, 1), sends, flags(in.add), long("Propose that an account gets its reputation back, in the tenant that --tenant names or in all.")),
 	)
+}
+
+// tenantFlag names one tenant; empty: all.
+type tenantFlag struct{ name string }
+
+func (q *tenantFlag) add(f *pflag.FlagSet) {
+	f.StringVar(&q.name, "tenant", "", "in this tenant alone")
+}
+
+func (a *app) pardon(ctx context.Context, account, tenant string) error {
+	who, err := parseAddress(account)
+	if err != nil {
+		return fail(exitUsage, "ACCOUNT: %v", err)
+	}
+	what := "pardon " + who.Hex()
+	if tenant != "" {
+		if _, err := a.tenant(ctx, tenant); err != nil {
+			return err
+		}
+		what += " in " + tenant
+	}
+	data, err := contracts.PardonCall(who, tenant)
+	if err != nil {
+		return err
+	}
+	return a.propose(ctx, what, data)
 }
 
 // tenantFlags are what a proposal changes; the flags' usual values are those of a new tenant.
@@ -161,15 +184,19 @@ func (a *app) tenant(ctx context.Context, name string) (*tenantInfo, error) {
 		return nil, err
 	}
 	if t.Connections == 0 {
-		return nil, fail(exitNotFound, "there is no tenant %.80q; borcli tenant list shows them, borcli tenant set proposes one", name)
+		return nil, noTenant(name)
 	}
 	x := tenantOf(t)
 	x.Reputation = new(uint8)
-	return &x, a.readAll(ctx, at, ofTopics(x.Reputation, contracts.ReputationCall(t.Owner), contracts.DecodeReputation))
+	return &x, a.readAll(ctx, at, ofTopics(x.Reputation, contracts.ReputationCall(contracts.TenantID(name), t.Owner), contracts.DecodeReputation))
+}
+
+func noTenant(name string) error {
+	return fail(exitNotFound, "there is no tenant %.80q; borcli tenant list shows them, borcli tenant set proposes one", name)
 }
 
 func (a *app) listTenants(ctx context.Context) error {
-	call, err := a.topicsAt(ctx)
+	call, _, err := a.topicsAt(ctx)
 	if err != nil {
 		return err
 	}
@@ -191,26 +218,58 @@ func (a *app) listTenants(ctx context.Context) error {
 	})
 }
 
-func (a *app) reputation(ctx context.Context, text string) error {
+// reputationInfo is an account's reputation in a tenant.
+type reputationInfo struct {
+	Tenant      string `json:"tenant"`
+	Reputation  uint8  `json:"reputation"`
+	Blacklisted bool   `json:"blacklisted"`
+}
+
+// reputation shows an account's reputation in one tenant, or where it is not whole.
+func (a *app) reputation(ctx context.Context, text, tenant string) error {
 	who, err := parseAddress(text)
 	if err != nil {
 		return fail(exitUsage, "ACCOUNT: %v", err)
 	}
-	at, err := a.newest(ctx)
+	call, at, err := a.topicsAt(ctx)
 	if err != nil {
 		return err
 	}
-	var points uint8
-	if err := a.readAll(ctx, at, ofTopics(&points, contracts.ReputationCall(who), contracts.DecodeReputation)); err != nil {
+	list, err := contracts.ReadTenants(call)
+	if err != nil {
+		return notUnderstood(err)
+	}
+	if tenant != "" {
+		list = slices.DeleteFunc(list, func(t contracts.Tenant) bool { return t.Name != tenant })
+		if len(list) == 0 {
+			return noTenant(tenant)
+		}
+	}
+	points, reads := make([]uint8, len(list)), make([]read, len(list))
+	for i, t := range list {
+		reads[i] = ofTopics(&points[i], contracts.ReputationCall(contracts.TenantID(t.Name), who), contracts.DecodeReputation)
+	}
+	if err := a.readAll(ctx, at, reads...); err != nil {
 		return err
 	}
-	blacklisted := points < contracts.MinReputation
-	return a.show(map[string]any{"account": who, "reputation": points, "blacklisted": blacklisted}, func(w io.Writer) {
-		state := fmt.Sprintf("%d of %d", points, contracts.Reputation)
-		if blacklisted {
-			state += ": brokers refuse it; borcli tenant pardon proposes to forgive"
+	shown := []reputationInfo{}
+	for i, t := range list {
+		if tenant != "" || points[i] < contracts.Reputation {
+			shown = append(shown, reputationInfo{t.Name, points[i], points[i] < contracts.MinReputation})
 		}
-		lines(w, pair{"account", who.Hex()}, pair{"reputation", state})
+	}
+	return a.show(map[string]any{"account": who, "tenants": shown}, func(w io.Writer) {
+		lines(w, pair{"account", who.Hex()})
+		if len(shown) == 0 {
+			lines(w, pair{"reputation", fmt.Sprintf("%d of %d in every tenant", contracts.Reputation, contracts.Reputation)})
+		}
+		for _, r := range shown {
+			state := fmt.Sprintf("%d of %d in tenant %s", r.Reputation, contracts.Reputation, r.Tenant)
+			if r.Blacklisted {
+				state += ": brokers refuse it there until time gives some back; borcli tenant pardon proposes to forgive"
+			}
+			lines(w, pair{"reputation", state})
+		}
 	})
 }
 
@@ -220,16 +279,16 @@ func ofTopics[T any](out *T, data []byte, unpack func([]byte) (T, error)) read {
 }
 
 // topicsAt makes calls to Topics at the newest block, always the same one.
-func (a *app) topicsAt(ctx context.Context) (contracts.Caller, error) {
+func (a *app) topicsAt(ctx context.Context) (contracts.Caller, *place, error) {
 	at, err := a.newest(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return func(data []byte) ([]byte, error) {
 		var answer hexutil.Bytes
 		raw := func(b []byte) (hexutil.Bytes, error) { return b, nil }
 		return answer, a.readAll(ctx, at, ofTopics(&answer, data, raw))
-	}, nil
+	}, at, nil
 }
 
 // notUnderstood explains pages that were not what the contract should answer.

@@ -117,7 +117,7 @@ func (h *rightsHistory) read(ctx context.Context, head uint64, ops []proof.Opera
 		{[]common.Hash{contracts.EventTopicCreated, contracts.EventTopicChanged}, h.topic},
 	}
 	for part := range slices.Chunk(accounts, rightsAccounts) {
-		filters = append(filters, []any{contracts.EventStandingChanged, part})
+		filters = append(filters, []any{contracts.EventStandingChanged, []common.Hash{h.tenant, {}}, part}) // the zero tenant: a pardon in all
 	}
 	h.times = map[uint64]int64{}
 	line := h.a.progress()

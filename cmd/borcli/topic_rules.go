@@ -135,7 +135,7 @@ func (a *app) changeRules(ctx context.Context, use, principal, operations string
 	if err != nil {
 		return err
 	}
-	call, err := a.topicsAt(ctx)
+	call, _, err := a.topicsAt(ctx)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (a *app) listRules(ctx context.Context, tenant string) error {
 	if _, err := a.tenant(ctx, tenant); err != nil {
 		return err
 	}
-	call, err := a.topicsAt(ctx)
+	call, _, err := a.topicsAt(ctx)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func summary(t *contracts.TopicInfo) topicSummary {
 }
 
 func (a *app) listTopics(ctx context.Context, tenant string) error {
-	call, err := a.topicsAt(ctx)
+	call, _, err := a.topicsAt(ctx)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ type brokerInfo struct {
 }
 
 func (a *app) brokers(ctx context.Context) ([]brokerInfo, error) {
-	call, err := a.topicsAt(ctx)
+	call, _, err := a.topicsAt(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -48,8 +48,12 @@ func TestTenantCommands(t *testing.T) {
 	require.Contains(t, s.decide("tenant", "set", "two", "--owner", "none").What, "nobody")
 	require.Contains(t, squeeze(s.do(3, "tenant", "show", "two")), "owner nobody")
 
-	require.Contains(t, squeeze(s.do(3, "tenant", "reputation", owner)), "reputation 100 of 100")
-	require.Contains(t, s.decide("tenant", "pardon", owner).What, "give "+owner+" its reputation back")
+	require.Contains(t, squeeze(s.do(3, "tenant", "reputation", owner)), "reputation 100 of 100 in every tenant")
+	require.Contains(t, squeeze(s.do(3, "tenant", "reputation", owner, "--tenant", "acme")), "reputation 100 of 100 in tenant acme")
+	s.refused(3, exitNotFound, "there is no tenant", "tenant", "reputation", owner, "--tenant", "nobody")
+	s.refused(0, exitNotFound, "there is no tenant", "tenant", "pardon", owner, "--tenant", "nobody")
+	require.Contains(t, s.decide("tenant", "pardon", owner).What, "give "+owner+" its reputation back in all tenants")
+	require.Contains(t, s.decide("tenant", "pardon", owner, "--tenant", "acme").What, "give "+owner+" its reputation back in tenant acme")
 }
 
 func TestTopicCommands(t *testing.T) {

@@ -16,7 +16,7 @@ interface ITopics {
         uint32 topics,
         uint32 partitions
     ) external;
-    function pardon(address account) external;
+    function pardon(address account, string calldata tenant) external;
     function revokeBroker(bytes calldata peerId) external;
 }
 
@@ -62,7 +62,7 @@ contract Members {
     uint8 public constant SET_ADMIN = 9; // (address account), zero: none
 
     uint8 public constant SET_TENANT = 10; // the arguments of Topics.setTenant
-    uint8 public constant PARDON = 11; // (address account)
+    uint8 public constant PARDON = 11; // (address account, string tenant), an empty name for all tenants
 
     uint256 public constant MAX_NODES = 4096;
     uint256 public constant MAX_LISTED = 65536; // accounts per list
@@ -190,7 +190,8 @@ contract Members {
         } else if (kind == SET_TENANT) {
             _setTenant(data);
         } else if (kind == PARDON) {
-            TOPICS.pardon(abi.decode(data, (address)));
+            (address account, string memory tenant) = abi.decode(data, (address, string));
+            TOPICS.pardon(account, tenant);
         } else {
             revert("Members: no such kind of proposal");
         }

@@ -18,9 +18,10 @@ abstract contract Notary is TopicAdmin {
     }
 
     struct Standing {
+        bytes32 tenant; // keccak256(name)
         address account;
-        uint32 refused;
-        uint32 honest;
+        uint16 refused; // kinds of operations that no rule allowed: bit k is the kind with Kafka's number k
+        uint32 honest; // operations
     }
 
     struct Offset {
@@ -98,29 +99,48 @@ abstract contract Notary is TopicAdmin {
         }
     }
 
-    // A refused operation costs its account 5 points, honest work gives one back, one in a block from each broker. One
-    // broker alone lowers an account by 60 at most while there are others, so it cannot blacklist anybody.
+    // A kind of operation that a tenant's rules refused to an account costs it 5 points there, once in a minute however many
+    // brokers say so. Honest work gives one point back, one in a block from each broker, and time does. One broker alone
+    // lowers an account by 60 at most while there are others, so it cannot blacklist anybody. Reports of a tenant that there
+    // is not are passed over.
     function _stand(Standing[] calldata list) private {
         require(list.length <= MAX_STANDINGS, "Topics: more than 128 standings in one commit");
-        bool alone = _live.length == 1;
         for (uint256 i = 0; i < list.length; i++) {
-            Standing calldata x = list[i];
-            Repute storage s = _standings[x.account];
-            uint256 before = s.lost;
-            if (x.refused == 0 && (x.honest == 0 || before == 0)) continue;
-            Tally storage t = _tallies[msg.sender][x.account];
-            uint256 lowered = t.pardons == s.pardons ? t.lowered : 0;
-            uint256 lost = (x.refused < REPUTATION ? x.refused : REPUTATION) * uint256(REFUSED_COSTS);
-            if (!alone && lowered + lost > BROKER_LOWERS) lost = lowered < BROKER_LOWERS ? BROKER_LOWERS - lowered : 0;
-            if (lost > REPUTATION - before) lost = REPUTATION - before;
-            uint256 given = x.honest > 0 && before + lost > 0 && t.given != block.number ? 1 : 0;
-            lowered += lost;
-            lowered -= given <= lowered ? given : lowered;
-            s.lost = uint8(before + lost - given);
-            (t.pardons, t.lowered) = (s.pardons, uint8(lowered));
-            if (given > 0) t.given = uint64(block.number);
-            emit StandingChanged(x.account, msg.sender, REPUTATION - s.lost, x.refused, x.honest);
+            if (_tenants[list[i].tenant].connections != 0) _judge(list[i]);
         }
+    }
+
+    function _judge(Standing calldata x) private {
+        Repute storage s = _standings[x.tenant][x.account];
+        Tally storage t = _tallies[msg.sender][x.tenant][x.account];
+        uint32 pardons = _pardonsOf(x.tenant, x.account);
+        uint256 lost = s.pardons == pardons ? _remaining(s.lost, s.minute) : 0;
+        uint16 charged = s.pardons == pardons && s.minute == _minute() ? s.charged : 0;
+        uint256 lowered = t.pardons == pardons ? _remaining(t.lowered, t.minute) : 0;
+        uint256 most = _live.length == 1 ? REPUTATION : BROKER_LOWERS;
+        uint16 kinds = x.refused & KINDS & ~charged;
+        bool changed;
+        for (uint16 kind = 1; kind <= kinds; kind <<= 1) {
+            if (kinds & kind == 0) continue;
+            uint256 cost = REPUTATION - lost < REFUSED_COSTS ? REPUTATION - lost : REFUSED_COSTS;
+            if (cost == 0 || lowered + cost > most) break;
+            lost += cost;
+            lowered += cost;
+            charged |= kind;
+            changed = true;
+        }
+        if (x.honest > 0 && lost > 0 && t.given != block.number) {
+            lost--;
+            if (lowered > 0) lowered--;
+            t.given = uint64(block.number);
+            changed = true;
+        }
+        if (!changed) return;
+        (s.pardons, s.minute, s.charged, s.lost) = (pardons, _minute(), charged, uint8(lost));
+        (t.pardons, t.minute, t.lowered) = (pardons, _minute(), uint8(lowered));
+        emit StandingChanged(
+            x.tenant, x.account, msg.sender, uint8(REPUTATION - lost), uint64(block.timestamp), x.refused, x.honest
+        );
     }
 
     // Offsets of a group come from its coordinator: the leader of partition group % 16 of _bps.offsets. Those of another,

@@ -46,13 +46,17 @@ abstract contract Tenants is TopicsBase {
         _setTenant(id, name, owner, bytesPerSecond, connections, maxTopics, maxPartitions);
     }
 
-    /// Gives an account its default reputation back, whoever lowered it. Only Members calls this.
-    function pardon(address account) external {
+    /// Gives an account its default reputation back in a tenant, or with an empty name in all, whoever lowered it. Only
+    /// Members calls this.
+    function pardon(address account, string calldata name) external {
         require(msg.sender == MEMBERS, "Topics: accounts are pardoned by proposal to Members");
-        Repute storage s = _standings[account];
-        s.pardons++;
-        s.lost = 0;
-        emit StandingChanged(account, msg.sender, REPUTATION, 0, 0);
+        bytes32 id;
+        if (bytes(name).length > 0) {
+            id = keccak256(bytes(name));
+            _tenant(id);
+        }
+        _pardons[id][account]++;
+        emit StandingChanged(id, account, msg.sender, REPUTATION, uint64(block.timestamp), 0, 0);
     }
 
     function _setTenant(
@@ -122,7 +126,7 @@ abstract contract Tenants is TopicsBase {
     function _begin(string calldata name_, uint256 n) private view returns (bytes32 id, bool byOwner) {
         require(n <= MAX_ACLS_CALL, "Topics: more than 128 rules in one call");
         id = keccak256(bytes(name_));
-        byOwner = _administrator() == _tenant(id).owner;
+        byOwner = _administrator(id) == _tenant(id).owner;
     }
 
     function _requireRight(Acl calldata a, bool byOwner) private view {

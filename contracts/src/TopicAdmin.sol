@@ -36,7 +36,7 @@ abstract contract TopicAdmin is Leases {
         bytes32 hash = keccak256(bytes(name));
         bytes32 tenant = _tenantOf(name);
         Tenant storage owner = _tenant(tenant);
-        address caller = _administrator();
+        address caller = _administrator(tenant);
         if (tenant == BROKERS_TENANT) {
             _liveBroker();
             require(
@@ -186,7 +186,7 @@ abstract contract TopicAdmin is Leases {
     /// Revokes a pseudonym for ever. The auditor does it, and who owns the topic.
     function revokePseudonym(bytes32 id, address pseudonym) external {
         Topic storage t = _topic(id);
-        if (_administrator() != t.auditor) _owned(id);
+        if (_administrator(t.tenant) != t.auditor) _owned(id);
         require(t.auditor != address(0), "Topics: the topic has no auditor, so it knows no pseudonyms");
         if (_pseudonymRevoked[id][pseudonym]) return;
         _pseudonymRevoked[id][pseudonym] = true;
@@ -196,7 +196,7 @@ abstract contract TopicAdmin is Leases {
     /// Starts another epoch of pseudonyms: certificates of older ones are void. Only the auditor does.
     function nextPseudonyms(bytes32 id) external {
         Topic storage t = _topic(id);
-        require(_administrator() == t.auditor, "Topics: only the topic's auditor does this");
+        require(_administrator(t.tenant) == t.auditor, "Topics: only the topic's auditor does this");
         t.pseudonymEpoch++;
         _changed(id, t);
     }

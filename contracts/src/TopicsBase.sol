@@ -79,13 +79,16 @@ abstract contract TopicsBase {
 
     struct Tally {
         uint32 pardons; // of the account when this was written; another number: nothing counts
-        uint8 lowered; // by this broker, what it gave back taken off
+        uint32 minute; // when this was written
+        uint8 lowered; // by this broker, what it gave back taken off, as of that minute
         uint64 given; // height of the block in which this broker gave a point back last
     }
 
     struct Repute {
         uint32 pardons;
-        uint8 lost; // points below the default
+        uint32 minute; // when this was written
+        uint16 charged; // kinds of operations whose refusal was charged in that minute, as bits
+        uint8 lost; // points below the default, as of that minute
     }
 
     struct Kept {
@@ -130,8 +133,9 @@ abstract contract TopicsBase {
     uint8 internal constant ADMIN_SCOPE = 2;
 
     uint8 internal constant REPUTATION = 100; // of who never was reported, and the most
-    uint8 internal constant REPUTATION_MIN = 20; // below it an account administers nothing and brokers refuse it
-    uint8 internal constant REFUSED_COSTS = 5;
+    uint8 internal constant REPUTATION_MIN = 20; // below it an account administers nothing in the tenant and brokers refuse it there
+    uint8 internal constant REFUSED_COSTS = 5; // a kind of operation that was refused in a minute, once or often
+    uint16 internal constant KINDS = 0xdf8; // of operations on topics and groups, by Kafka's numbers 3 to 8, 10 and 11, as bits
     uint8 internal constant BROKER_LOWERS = 60; // one broker alone, while there are others
 
     address internal transient _acting; // for whom relay calls
@@ -155,8 +159,9 @@ abstract contract TopicsBase {
     mapping(bytes32 => mapping(address => bool)) internal _pseudonymRevoked;
     mapping(bytes32 => Mark) internal _marks;
     mapping(bytes32 => Journal) internal _journals;
-    mapping(address => Repute) internal _standings;
-    mapping(address => mapping(address => Tally)) internal _tallies; // broker, account
+    mapping(bytes32 => mapping(address => Repute)) internal _standings; // tenant, account
+    mapping(address => mapping(bytes32 => mapping(address => Tally))) internal _tallies; // broker, tenant, account
+    mapping(bytes32 => mapping(address => uint32)) internal _pardons; // tenant, account; tenant zero: of all tenants
     mapping(bytes32 => Kept) internal _offsets; // keccak256(group, topic, partition)
     mapping(address => uint64) internal _tokensAfter; // tokens issued by then are void
     mapping(bytes32 => mapping(uint256 => uint256)) internal _wanted; // as _leases, without leader and epoch; 0: any
@@ -205,7 +210,13 @@ abstract contract TopicsBase {
         bytes32 root
     );
     event StandingChanged(
-        address indexed account, address indexed broker, uint8 reputation, uint32 refused, uint32 honest
+        bytes32 indexed tenant, // zero: all, by a pardon
+        address indexed account,
+        address indexed broker,
+        uint8 reputation,
+        uint64 time, // Unix seconds: the reputation rises from there on
+        uint16 refused,
+        uint32 honest
     );
     event OffsetCommitted(bytes32 indexed topic, bytes32 indexed group, uint32 partition, int64 offset);
 
@@ -216,11 +227,12 @@ abstract contract TopicsBase {
         return msg.sender == address(this) ? _acting : msg.sender;
     }
 
-    // The caller, who must not be blacklisted.
-    function _administrator() internal view returns (address who) {
+    // The caller, who must not be blacklisted in the tenant.
+    function _administrator(bytes32 tenantId) internal view returns (address who) {
         who = _caller();
         require(
-            reputation(who) >= REPUTATION_MIN, "Topics: the account's reputation is below 20; governance can pardon it"
+            reputation(tenantId, who) >= REPUTATION_MIN,
+            "Topics: the account's reputation in this tenant is below 20; it rises again within minutes, and governance can pardon it"
         );
     }
 
@@ -251,7 +263,7 @@ abstract contract TopicsBase {
     // A topic that the caller may change: his own or one of his tenant.
     function _owned(bytes32 id) internal view returns (Topic storage t) {
         t = _topic(id);
-        address who = _administrator();
+        address who = _administrator(t.tenant);
         require(
             who == t.owner || who == _tenants[t.tenant].owner, "Topics: only the topic's or the tenant's owner does this"
         );
@@ -262,8 +274,29 @@ abstract contract TopicsBase {
         return n < total - from ? n : total - from;
     }
 
-    /// 0 to 100; below 20 the account is blacklisted.
-    function reputation(address account) public view returns (uint8) {
-        return REPUTATION - _standings[account].lost;
+    function _minute() internal view returns (uint32) {
+        return uint32(block.timestamp / 60);
+    }
+
+    // What is left now of points that were lost, or counted, by a minute: each full minute of the clock takes a quarter
+    // away. Minutes of the clock, not of the account, give one result however often it is asked in between.
+    function _remaining(uint256 points, uint256 minute) internal view returns (uint256) {
+        for (uint256 now_ = _minute(); minute < now_ && points > 0; minute++) {
+            points = points * 3 / 4;
+        }
+        return points;
+    }
+
+    // How often an account was pardoned in a tenant or in all: what was written at another number does not count.
+    function _pardonsOf(bytes32 tenantId, address account) internal view returns (uint32) {
+        return _pardons[tenantId][account] + _pardons[0][account];
+    }
+
+    /// An account's reputation in a tenant (keccak256 of its name), 0 to 100, as of the block's time; below 20 the account
+    /// is blacklisted there.
+    function reputation(bytes32 tenantId, address account) public view returns (uint8) {
+        Repute storage s = _standings[tenantId][account];
+        if (s.pardons != _pardonsOf(tenantId, account)) return REPUTATION;
+        return uint8(REPUTATION - _remaining(s.lost, s.minute));
     }
 }

@@ -18,7 +18,7 @@ func TestABrokerWithAnotherAccountGoesOn(t *testing.T) {
 			n := ns[0]
 			n.open(t, c, quick)
 			operate := func(partition int32) {
-				n.e.Operated(topicA, op(1, 0, partition, 1, 1))
+				n.e.Operated(topicA, [32]byte{}, op(1, 0, partition, 1, 1))
 				require.NoError(t, n.e.ops.flush())
 			}
 			once := func() error { return n.e.out.once(context.Background(), false) }
@@ -66,7 +66,7 @@ func TestCommitsOfAStrangerAreAnAlarm(t *testing.T) {
 	c.commits[n.account] = 5 // made before this folder: nothing to compare with
 	n.open(t, c, quick)
 	operate := func(partition int32) {
-		n.e.Operated(topicA, op(1, 0, partition, 1, 1))
+		n.e.Operated(topicA, [32]byte{}, op(1, 0, partition, 1, 1))
 		require.NoError(t, n.e.ops.flush())
 		require.NoError(t, n.e.out.once(context.Background(), false))
 	}

@@ -97,7 +97,6 @@ type Ledger interface {
 	Topic(id [32]byte) (Topic, bool)
 	Mark(ctx context.Context, topic [32]byte) (Mark, error)
 	Commits(ctx context.Context, broker common.Address) (uint64, error)
-	Standing(account common.Address) int // 100: nothing against it
 }
 
 // Offset is a group's committed offset.

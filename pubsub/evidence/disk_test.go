@@ -110,7 +110,7 @@ func TestNothingIsCommittedOnAChainThatIsBehind(t *testing.T) {
 	n := ns[0]
 	n.open(t, c, quick)
 	commit := func(partition int32) {
-		n.e.Operated(topicA, op(1, 0, partition, 1, 1))
+		n.e.Operated(topicA, [32]byte{}, op(1, 0, partition, 1, 1))
 		require.NoError(t, n.e.ops.flush())
 		require.NoError(t, n.e.out.once(context.Background(), false))
 	}
@@ -119,7 +119,7 @@ func TestNothingIsCommittedOnAChainThatIsBehind(t *testing.T) {
 	require.NoError(t, n.e.db.Close())
 	c.commits[n.account] = 1 // synced anew up to here
 	n.open(t, c, quick)
-	n.e.Operated(topicA, op(1, 0, 2, 1, 1))
+	n.e.Operated(topicA, [32]byte{}, op(1, 0, 2, 1, 1))
 	require.NoError(t, n.e.ops.flush())
 	require.ErrorContains(t, n.e.out.once(context.Background(), false), "catching up")
 	c.commits[n.account] = 2

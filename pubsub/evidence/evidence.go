@@ -110,11 +110,12 @@ func (e *Evidence) Read(id ID, start int64) int64 {
 	return t.next
 }
 
-// Operated takes one operation on a topic, the zero topic for names that no topic has. It never blocks and loses nothing
-// but, by a crash, what Config.Window says.
-func (e *Evidence) Operated(topic [32]byte, op proof.Operation) {
+// Operated takes one operation on a topic, the zero topic for names that no topic has. It counts for or against its
+// operator's reputation in a tenant, with the zero tenant in none. It never blocks and loses nothing but, by a crash, what
+// Config.Window says.
+func (e *Evidence) Operated(topic, tenant [32]byte, op proof.Operation) {
 	if !e.off() {
-		e.ops.add(topic, op)
+		e.ops.add(topic, tenant, op)
 	}
 }
 

@@ -147,11 +147,11 @@ func TestOperationsAreFoldedAndOnTheChain(t *testing.T) {
 	n := ns[0]
 	n.open(t, c, quick)
 	for i := range int64(100) {
-		n.e.Operated(topicA, op(1, 0, 0, i, i))
+		n.e.Operated(topicA, [32]byte{}, op(1, 0, 0, i, i))
 	}
-	n.e.Operated(topicA, op(2, 29, 0, -1, -1))
-	n.e.Operated(topicA, op(3, 29, 0, -1, -1))
-	n.e.Operated([32]byte{}, op(3, 3, -1, -1, -1))
+	n.e.Operated(topicA, tenantA, op(2, 29, 0, -1, -1))
+	n.e.Operated(topicA, tenantA, op(3, 29, 0, -1, -1))
+	n.e.Operated([32]byte{}, [32]byte{}, op(3, 3, -1, -1, -1))
 	require.Len(t, n.e.ops.entries, 4)
 	require.NoError(t, n.e.ops.flush())
 	require.NoError(t, n.e.out.once(context.Background(), false))
@@ -159,9 +159,55 @@ func TestOperationsAreFoldedAndOnTheChain(t *testing.T) {
 	require.Len(t, list, 3)
 	require.Equal(t, [3]int64{0, 99, 100}, [3]int64{list[0].First, list[0].Last, int64(list[0].Count)})
 	require.Len(t, c.operations([32]byte{}), 1)
-	require.Equal(t, map[common.Address]int{{2}: 1, {3}: 2}, c.refused)
+	require.Equal(t, map[common.Address]int{{2}: 1, {3}: 1}, c.refused, "what counts in no tenant is charged to nobody")
 	require.NoError(t, n.e.out.once(context.Background(), false), "nothing to do")
 	require.Equal(t, uint64(1), c.commits[n.account])
+	n.close(t)
+}
+
+// A client that is refused again and again is reported once in a minute for each kind of operation in a tenant.
+func TestARefusalIsReportedOnceInAMinute(t *testing.T) {
+	c, ns := three(t)
+	n := ns[0]
+	n.open(t, c, quick)
+	at := func(tenant [32]byte, kind proof.Kind, minute int64) {
+		o := op(2, 29, 0, -1, -1)
+		o.Kind, o.Start, o.End = kind, minute*60_000, minute*60_000+59_999
+		n.e.Operated(topicA, tenant, o)
+		require.NoError(t, n.e.ops.flush())
+		require.NoError(t, n.e.out.once(context.Background(), false))
+	}
+	reported := func(want int, what string) {
+		t.Helper()
+		require.Equal(t, want, c.refused[common.Address{2}], what)
+	}
+	for range 5 {
+		at(tenantA, proof.KindRead, 7)
+	}
+	reported(1, "five refusals in a minute")
+	at(tenantA, proof.KindWrite, 7)
+	reported(2, "another kind")
+	at([32]byte{9}, proof.KindRead, 7)
+	reported(3, "another tenant")
+	at(tenantA, proof.KindRead, 8)
+	at(tenantA, proof.KindRead, 8)
+	reported(4, "another minute")
+	at(tenantA, proof.Kind(9), 8)
+	at(tenantA, proof.Kind(200), 8)
+	reported(4, "kinds that are not charged")
+	require.Len(t, c.operations(topicA), 11, "all are on record")
+
+	// A commit that is not taken reports it with its second try.
+	bad := errors.New("reverted")
+	c.fail = func([]byte) error { return bad }
+	o := op(2, 29, 0, -1, -1)
+	o.Kind, o.Start, o.End = proof.KindRead, 9*60_000, 9*60_000
+	n.e.Operated(topicA, tenantA, o)
+	require.NoError(t, n.e.ops.flush())
+	require.ErrorIs(t, n.e.out.once(context.Background(), false), bad)
+	c.fail = nil
+	require.NoError(t, n.e.out.once(context.Background(), true))
+	reported(5, "once, by the try that was taken")
 	n.close(t)
 }
 
@@ -173,7 +219,7 @@ func TestACommitCountsOnceAcrossCrashes(t *testing.T) {
 			c, ns := three(t)
 			n := ns[0]
 			n.open(t, c, quick)
-			n.e.Operated(topicA, op(1, 0, 0, 1, 1))
+			n.e.Operated(topicA, [32]byte{}, op(1, 0, 0, 1, 1))
 			require.NoError(t, n.e.ops.flush())
 			if x.fail {
 				c.fail = func([]byte) error { return lost }
@@ -182,7 +228,7 @@ func TestACommitCountsOnceAcrossCrashes(t *testing.T) {
 			}
 			require.ErrorIs(t, n.e.out.once(context.Background(), false), lost)
 			first := append([]byte(nil), n.e.out.sent.Data...)
-			n.e.Operated(topicA, op(2, 0, 0, 1, 1))
+			n.e.Operated(topicA, [32]byte{}, op(2, 0, 0, 1, 1))
 			require.NoError(t, n.e.ops.flush())
 			require.NoError(t, n.e.db.Close()) // the crash
 			c.fail, c.after = nil, nil
@@ -196,7 +242,7 @@ func TestACommitCountsOnceAcrossCrashes(t *testing.T) {
 			_, rest, err := n.e.ops.peek(10)
 			require.NoError(t, err)
 			require.Empty(t, rest)
-			n.e.Operated(topicA, op(3, 0, 0, 1, 1))
+			n.e.Operated(topicA, [32]byte{}, op(3, 0, 0, 1, 1))
 			require.NoError(t, n.e.ops.flush())
 			require.NoError(t, n.e.db.Close())
 			n.open(t, c, quick)
@@ -217,13 +263,13 @@ func TestStrangersWaitBeforeOthers(t *testing.T) {
 	for i := range maxHeldStrangers - 1 {
 		o := op(1, 29, 0, -1, -1)
 		o.Operator = common.BigToAddress(big.NewInt(int64(i)))
-		n.e.Operated(topicA, o)
+		n.e.Operated(topicA, [32]byte{}, o)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.NoError(t, n.e.Spare(ctx, stranger))
 	require.False(t, asked, "while there is room nobody asks who it is")
-	n.e.Operated(topicA, op(2, 29, 0, -1, -1))
+	n.e.Operated(topicA, [32]byte{}, op(2, 29, 0, -1, -1))
 	require.ErrorIs(t, n.e.Spare(ctx, stranger), context.Canceled)
 	require.NoError(t, n.e.Spare(ctx, func() bool { return false }))
 	require.NoError(t, n.e.Ready(ctx))
@@ -236,12 +282,12 @@ func TestARefusedCommitKeepsItsOperations(t *testing.T) {
 	n.open(t, c, quick)
 	n.e.out.checkpoint(contracts.Checkpoint{Topic: topicA, Seq: 1, Leaves: 5})
 	require.True(t, n.e.Offset(Offset{Group: [32]byte{1}, Topic: topicA}, 7))
-	n.e.Operated(topicA, op(1, 29, 0, -1, -1))
+	n.e.Operated(topicA, [32]byte{}, op(1, 29, 0, -1, -1))
 	require.NoError(t, n.e.ops.flush())
 	bad := errors.New("reverted")
 	c.fail = func([]byte) error { return bad }
 	require.ErrorIs(t, n.e.out.once(context.Background(), false), bad)
-	n.e.Operated(topicA, op(2, 0, 0, 1, 1)) // came later: must not slip into the second try of the same number
+	n.e.Operated(topicA, [32]byte{}, op(2, 0, 0, 1, 1)) // came later: must not slip into the second try of the same number
 	require.NoError(t, n.e.ops.flush())
 	c.fail = nil
 	require.NoError(t, n.e.out.once(context.Background(), true))
@@ -266,7 +312,7 @@ func TestACommitKeepsItsBounds(t *testing.T) {
 		if i%7 == 0 {
 			topic = [32]byte{byte(i), byte(i >> 8)}
 		}
-		n.e.Operated(topic, o)
+		n.e.Operated(topic, [32]byte{}, o)
 	}
 	for i := range 500 {
 		n.e.out.checkpoint(contracts.Checkpoint{Topic: [32]byte{1, byte(i), byte(i >> 8)}, Seq: 1, Leaves: 1})
@@ -296,13 +342,13 @@ func TestPressureFoldsCoarselyThenHoldsBack(t *testing.T) {
 	n.open(t, c, quick)
 	r := n.e.ops
 	for i := range maxQueued + 1 {
-		n.e.Operated(topicA, op(1, 0, int32(i), 0, 0))
+		n.e.Operated(topicA, [32]byte{}, op(1, 0, int32(i), 0, 0))
 	}
 	require.NoError(t, r.flush())
 	require.True(t, r.isCoarse())
 	for i := range 1000 {
-		n.e.Operated(topicA, op(1, 0, int32(i), 0, 0))
-		n.e.Operated(topicA, op(byte(2+i%2), 29, 5, -1, -1))
+		n.e.Operated(topicA, [32]byte{}, op(1, 0, int32(i), 0, 0))
+		n.e.Operated(topicA, [32]byte{}, op(byte(2+i%2), 29, 5, -1, -1))
 	}
 	require.Len(t, r.entries, 3, "one of what is allowed, one for each refused principal")
 	require.Equal(t, uint32(1000), r.entries[0].op.Count)
@@ -425,7 +471,7 @@ func TestEvidenceThatIsOffMakesNothing(t *testing.T) {
 	n.start(t, c, off)
 	p0 := ID{topicA, 0}
 	produce(p0, 10, n)
-	n.e.Operated(topicA, proof.Operation{Kind: proof.KindWrite})
+	n.e.Operated(topicA, [32]byte{}, proof.Operation{Kind: proof.KindWrite})
 	require.NoError(t, n.e.Final(3, []proof.Checkpointed{{Topic: topicA, Seq: 1}}))
 	require.Nil(t, n.e.Receipt(context.Background(), p0, 0))
 	require.Nil(t, n.e.Sign(proof.Placed{Topic: topicA})(context.Background()))

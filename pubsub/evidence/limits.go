@@ -51,8 +51,9 @@ const (
 	maxCommitCheckpoints = 200
 	maxCommitStandings   = 128
 	maxCommitOffsets     = 200
-	maxCommitWeight      = 300 // topics with operations, checkpoints, standings and offsets
-	plainTries           = 3   // failed tries after which a commit is made again with operations alone
+	maxCommitWeight      = 300     // topics with operations, checkpoints, standings and offsets
+	maxCharged           = 1 << 16 // accounts whose refusals of this minute are remembered; with more, some are told twice
+	plainTries           = 3       // failed tries after which a commit is made again with operations alone
 
 	// maxOffsets is how many groups' offsets wait; more are refused until some are committed.
 	maxOffsets = 1 << 18

@@ -33,6 +33,18 @@ type sentOffset struct {
 	Offset       uint64
 }
 
+// member is an account in a tenant.
+type member struct {
+	tenant  [32]byte
+	account common.Address
+}
+
+// charge is which kinds of an account's operations were reported as refused in a minute, as bits.
+type charge struct {
+	minute int64 // since 1970
+	kinds  uint16
+}
+
 // outbox sends one commit after the other.
 type outbox struct {
 	e    *Evidence
@@ -42,13 +54,14 @@ type outbox struct {
 	checkpoints map[[32]byte]contracts.Checkpoint // newest of each topic
 	order       [][32]byte                        // of checkpoints, oldest first
 	offsets     map[Offset]int64
-	sent        *commit // under way
-	done        uint64  // number of this account's newest commit that was final
-	strange     uint64  // the most that the chain counted beyond those made here; an alarm told of it
+	charged     map[member]charge // run's own
+	sent        *commit           // under way
+	done        uint64            // number of this account's newest commit that was final
+	strange     uint64            // the most that the chain counted beyond those made here; an alarm told of it
 }
 
 func newOutbox(e *Evidence) (*outbox, error) {
-	o := &outbox{e: e, kick: make(chan struct{}, 1), checkpoints: map[[32]byte]contracts.Checkpoint{}, offsets: map[Offset]int64{}}
+	o := &outbox{e: e, kick: make(chan struct{}, 1), checkpoints: map[[32]byte]contracts.Checkpoint{}, offsets: map[Offset]int64{}, charged: map[member]charge{}}
 	v, err := e.db.Get([]byte{keyDone}, nil)
 	switch {
 	case err == nil && len(v) == 8+common.AddressLength:
@@ -173,6 +186,7 @@ func (o *outbox) once(ctx context.Context, plain bool) error {
 	switch {
 	case c == nil:
 		if c, err = o.make(last+1, maxCommitOperations, false); err != nil || c == nil {
+			clear(o.charged) // nothing was reported
 			return err
 		}
 	case plain:
@@ -226,6 +240,7 @@ func (o *outbox) forget() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sent = nil
+	clear(o.charged) // what it reported is reported again
 	return nil
 }
 
@@ -253,6 +268,7 @@ func (o *outbox) confirm(ctx context.Context, c *commit) error {
 func (o *outbox) again(c *commit) (*commit, error) {
 	o.mu.Lock()
 	clear(o.checkpoints)
+	clear(o.charged)
 	o.order = nil
 	for _, x := range c.Offsets { // served by the coordinator meanwhile, committed again with the group's next
 		delete(o.offsets, Offset{x.Group, x.Topic, int32(x.Partition)})
@@ -274,7 +290,7 @@ func (o *outbox) make(number uint64, most int, plain bool) (*commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := newPacker(number, o.e.deps.Ledger.Standing)
+	p := newPacker(number, o.charged)
 	n := 0
 	for n < len(entries) && p.operation(&entries[n]) {
 		n++
@@ -360,20 +376,20 @@ func (o *outbox) counted(c *commit) error {
 // packer gathers what fits into one commit.
 type packer struct {
 	number      uint64
-	standing    func(common.Address) int
+	charged     map[member]charge // the outbox's
 	checkpoints []contracts.Checkpoint
 	operations  []contracts.Operations
 	topics      map[[32]byte]int
 	standings   []contracts.Standing
-	accounts    map[common.Address]int
+	accounts    map[member]int
 	offsets     []contracts.Offset
 	weight      int
 	entries     int // bytes
 	size        int // of the call data, at most
 }
 
-func newPacker(number uint64, standing func(common.Address) int) *packer {
-	return &packer{number: number, standing: standing, topics: map[[32]byte]int{}, accounts: map[common.Address]int{}, size: 4 + 5*32 + 4*32}
+func newPacker(number uint64, charged map[member]charge) *packer {
+	return &packer{number: number, charged: charged, topics: map[[32]byte]int{}, accounts: map[member]int{}, size: 4 + 5*32 + 4*32}
 }
 
 // operation adds an entry, with what it means for its account's standing, if there is room.
@@ -384,13 +400,13 @@ func (p *packer) operation(x *entry) bool {
 	if !known {
 		weight, size = 1, size+5*32+31
 	}
-	_, judged := p.accounts[x.op.Operator]
-	judge := x.op.Refused() || p.standing(x.op.Operator) < 100
+	_, judged := p.accounts[member{x.tenant, x.op.Operator}]
+	judge := p.counts(x)
 	if judge && !judged {
 		if len(p.standings) == maxCommitStandings {
 			return false
 		}
-		weight, size = weight+1, size+3*32
+		weight, size = weight+1, size+4*32
 	}
 	if p.weight+weight > maxCommitWeight || p.entries+len(b) > maxCommitEntries || p.size+size > maxCommitBytes {
 		return false
@@ -410,18 +426,52 @@ func (p *packer) operation(x *entry) bool {
 	return true
 }
 
-func (p *packer) judge(x *entry, judged bool) {
-	if !judged {
-		p.accounts[x.op.Operator] = len(p.standings)
-		p.standings = append(p.standings, contracts.Standing{Account: x.op.Operator})
+// counts tells whether the contract is to be told of the entry's operator: of honest work, and of a kind of operation that
+// was refused once in a minute. It charges no more, and clients that try again and again would fill the commits.
+func (p *packer) counts(x *entry) bool {
+	switch {
+	case x.tenant == [32]byte{}:
+		return false
+	case !x.op.Refused():
+		return true
 	}
-	s := &p.standings[p.accounts[x.op.Operator]]
-	to := &s.Honest
-	if x.op.Refused() {
-		to = &s.Refused
-	}
-	*to = uint32(min(uint64(*to)+uint64(x.op.Count), 1<<32-1))
+	c := p.charged[member{x.tenant, x.op.Operator}]
+	kind := refusedKind(x)
+	return kind != 0 && (c.minute != minuteOf(x) || c.kinds&kind == 0)
 }
+
+func (p *packer) judge(x *entry, judged bool) {
+	m := member{x.tenant, x.op.Operator}
+	if !judged {
+		p.accounts[m] = len(p.standings)
+		p.standings = append(p.standings, contracts.Standing{Tenant: x.tenant, Account: x.op.Operator})
+	}
+	s := &p.standings[p.accounts[m]]
+	if !x.op.Refused() {
+		s.Honest = uint32(min(uint64(s.Honest)+uint64(x.op.Count), 1<<32-1))
+		return
+	}
+	s.Refused |= refusedKind(x)
+	c, known := p.charged[m]
+	if c.minute != minuteOf(x) {
+		c = charge{minute: minuteOf(x)}
+	}
+	c.kinds |= refusedKind(x)
+	if !known && len(p.charged) >= maxCharged {
+		clear(p.charged)
+	}
+	p.charged[m] = c
+}
+
+// refusedKind is the bit of an operation's kind, 0 if its refusal is not charged; minuteOf is when it was last done.
+func refusedKind(x *entry) uint16 {
+	if x.op.Kind >= 16 {
+		return 0
+	}
+	return 1 << x.op.Kind & contracts.RefusedKinds
+}
+
+func minuteOf(x *entry) int64 { return x.op.End / time.Minute.Milliseconds() }
 
 func (p *packer) checkpoint(c contracts.Checkpoint) bool {
 	if p.weight >= maxCommitWeight || len(p.checkpoints) == maxCommitCheckpoints || p.size+4*32 > maxCommitBytes {

@@ -15,14 +15,24 @@ import (
 )
 
 type foldKey struct {
-	topic [32]byte
-	key   proof.Key
+	topic, tenant [32]byte
+	key           proof.Key
 }
 
-// entry is one entry of some topic's operations log.
+// entry is one entry of some topic's operations log. tenant is where it counts for or against its operator's reputation;
+// zero: nowhere. On disk it is the topic, the tenant and the operation.
 type entry struct {
-	topic [32]byte
-	op    proof.Operation
+	topic, tenant [32]byte
+	op            proof.Operation
+}
+
+// entryHead is the length of what comes before the operation on disk.
+const entryHead = 32 + 32
+
+// append appends the entry as it is on disk.
+func (x *entry) append(b []byte) []byte {
+	b = append(append(b, x.topic[:]...), x.tenant[:]...)
+	return x.op.Append(b)
 }
 
 // recorder folds operations within a window and queues the entries on disk.
@@ -61,7 +71,7 @@ func newRecorder(db *database, window time.Duration, now func() time.Time, m *me
 }
 
 // add folds one operation.
-func (r *recorder) add(topic [32]byte, op proof.Operation) {
+func (r *recorder) add(topic, tenant [32]byte, op proof.Operation) {
 	op.Reason = proof.CutReason(op.Reason)
 	if op.Count == 0 {
 		op.Count = 1
@@ -70,12 +80,12 @@ func (r *recorder) add(topic [32]byte, op proof.Operation) {
 	r.m.operations.Inc()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := foldKey{topic, op.Key(r.coarse)}
+	k := foldKey{topic, tenant, op.Key(r.coarse)}
 	if i, ok := r.open[k]; ok && r.entries[i].op.Fold(&op) {
 		return
 	}
 	r.open[k] = len(r.entries)
-	r.entries = append(r.entries, entry{topic, op})
+	r.entries = append(r.entries, entry{topic, tenant, op})
 	if len(r.entries) >= maxOpen {
 		select {
 		case r.full <- struct{}{}:
@@ -151,7 +161,7 @@ func (r *recorder) flush() error {
 	}
 	var w leveldb.Batch
 	for i := range entries {
-		w.Put(entryKey(from+uint64(i)), entries[i].op.Append(append([]byte(nil), entries[i].topic[:]...)))
+		w.Put(entryKey(from+uint64(i)), entries[i].append(nil))
 	}
 	err := r.db.Write(&w, &opt.WriteOptions{Sync: true})
 	r.mu.Lock()
@@ -182,14 +192,14 @@ func (r *recorder) peek(most int) (first uint64, out []entry, err error) {
 	defer it.Release()
 	for it.Next() {
 		v := it.Value()
-		if len(v) < 32 {
+		if len(v) < entryHead {
 			return first, nil, fmt.Errorf("the queue of operations is damaged at entry %x", it.Key()[1:])
 		}
-		list, err := proof.DecodeOperations(v[32:], 1)
+		list, err := proof.DecodeOperations(v[entryHead:], 1)
 		if err != nil {
 			return first, nil, fmt.Errorf("the queue of operations is damaged at entry %x: %w", it.Key()[1:], err)
 		}
-		out = append(out, entry{[32]byte(v[:32]), list[0]})
+		out = append(out, entry{[32]byte(v[:32]), [32]byte(v[32:entryHead]), list[0]})
 	}
 	return first, out, it.Error()
 }

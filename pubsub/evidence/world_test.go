@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,9 @@ import (
 )
 
 var topicA = [32]byte{0xa}
+
+// tenantA is where operations count.
+var tenantA = [32]byte{7}
 
 // memLog is a broker's log in memory.
 type memLog struct {
@@ -133,7 +137,6 @@ func (c *fakeChain) Commits(_ context.Context, a common.Address) (uint64, error)
 	defer c.mu.Unlock()
 	return c.commits[a], nil
 }
-func (c *fakeChain) Standing(common.Address) int { return 100 }
 
 func (c *fakeChain) submit(who common.Address, data []byte) error {
 	if c.fail != nil {
@@ -166,7 +169,7 @@ func (c *fakeChain) submit(who common.Address, data []byte) error {
 		c.batches[x.Topic] = append(c.batches[x.Topic], proof.OperationBatch{Height: c.height, Broker: who, Count: x.Count, Entries: x.Entries})
 	}
 	for _, x := range call.Standings {
-		c.refused[x.Account] += int(x.Refused)
+		c.refused[x.Account] += bits.OnesCount16(x.Refused)
 	}
 	brokers, height, after := c.brokers, c.height, c.after
 	c.mu.Unlock()

@@ -80,13 +80,22 @@ func (n *next) event(e any, height uint64) error {
 		}
 		return err
 	case *contracts.StandingChanged:
-		n.v.facts.standing.event(e.Account, int(e.Reputation))
+		n.standingChanged(e)
 	case *contracts.TokensCancelled:
 		n.v.facts.tokens.event(e.Account, e.IssuedUntil)
 	case *contracts.PseudonymRevoked:
 		n.v.facts.revoked.event(pseudonym{e.Topic, e.Pseudonym}, true)
 	}
 	return nil
+}
+
+// standingChanged takes an account's reputation in a tenant. A pardon in all tenants has none.
+func (n *next) standingChanged(e *contracts.StandingChanged) {
+	if e.Tenant == (common.Hash{}) {
+		n.v.facts.standing.forgetIf(func(m member) bool { return m.account == e.Account })
+		return
+	}
+	n.v.facts.standing.event(member{e.Tenant, e.Account}, loss{contracts.Reputation - e.Reputation, e.Time})
 }
 
 // topic is the topic to be changed.

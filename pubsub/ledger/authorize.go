@@ -71,13 +71,24 @@ func (d *decisions) keep(q question, x decision) {
 }
 
 // Authorize decides whether the principal, from that host, may do the operation on the topic or group of that name
-// (numbers of package acl), and says why. A blacklisted account may do nothing; the owners of the tenant and of the
-// topic may do everything; for all others the tenant's list decides. A pseudonym may do in its own topic what its
-// certificate says, and read in groups named after that topic ("topic.anything"), unless the list denies it.
+// (numbers of package acl), and says why. What the rules allow (Allows) is refused to an account that is blacklisted in the
+// tenant; what it lost in other tenants does not count.
 func (v *View) Authorize(p Principal, host string, operation, resource uint8, name string) (allowed bool, reason string) {
-	if v.Blacklisted(p.Account) {
-		return false, fmt.Sprintf("%s has a reputation below %d, or it cannot be read; the governance can pardon it", p.Name(), contracts.MinReputation)
+	if allowed, reason = v.Allows(p, host, operation, resource, name); !allowed {
+		return false, reason
 	}
+	tenant, _, _ := strings.Cut(name, ".")
+	if v.Blacklisted(tenant, p.Account) {
+		return false, fmt.Sprintf("%s has a reputation below %d in tenant %s, or it cannot be read; it rises again within minutes, and the governance can pardon it",
+			p.Name(), contracts.MinReputation, tenant)
+	}
+	return true, reason
+}
+
+// Allows is Authorize by the rules alone, whatever the principal's reputation: the owners of the tenant and of the topic
+// may do everything; for all others the tenant's list decides. A pseudonym may do in its own topic what its
+// certificate says, and read in groups named after that topic ("topic.anything"), unless the list denies it.
+func (v *View) Allows(p Principal, host string, operation, resource uint8, name string) (allowed bool, reason string) {
 	tenantName, rest, _ := strings.Cut(name, ".")
 	t := v.tenant(tenantName)
 	if t == nil || rest == "" && resource != acl.Cluster {

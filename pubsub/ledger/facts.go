@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -58,16 +59,37 @@ func (m *memory[K, V]) forget() {
 	m.known, m.era = nil, m.era+1
 }
 
+// forgetIf forgets the keys of which f is true. What is being asked for meanwhile is not remembered.
+func (m *memory[K, V]) forgetIf(f func(K) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.known, func(k K, _ V) bool { return f(k) })
+	m.era++
+}
+
 type pseudonym struct {
 	topic   common.Hash
 	account common.Address
 }
 
+// member is an account in a tenant.
+type member struct {
+	tenant  common.Hash
+	account common.Address
+}
+
+// loss is what an account has lost of its reputation in a tenant as of a time, in Unix seconds.
+type loss struct {
+	points uint8
+	since  uint64
+}
+
 // facts are what is known of accounts and pseudonyms.
 type facts struct {
-	call     func(ctx context.Context, data []byte) ([]byte, error) // on the newest final state
+	// call reads the newest final state, and tells the time of its block.
+	call     func(ctx context.Context, data []byte) (ret []byte, seconds uint64, err error)
 	log      *zap.Logger
-	standing memory[common.Address, int]
+	standing memory[member, loss]
 	tokens   memory[common.Address, uint64]
 	revoked  memory[pseudonym, bool]
 	deleted  memory[common.Hash, bool]
@@ -82,15 +104,20 @@ func (f *facts) forget() {
 
 // ask is what m knows of k, or what the contract answers to the call that data makes of it.
 func ask[K comparable, V any](f *facts, m *memory[K, V], k K, data func(K) []byte, decode func([]byte) (V, error)) (V, error) {
+	return askAt(f, m, k, data, func(ret []byte, _ uint64) (V, error) { return decode(ret) })
+}
+
+// askAt is ask for answers that count from the time of the block that gave them.
+func askAt[K comparable, V any](f *facts, m *memory[K, V], k K, data func(K) []byte, decode func(ret []byte, seconds uint64) (V, error)) (V, error) {
 	v, era, ok := m.get(k)
 	if ok {
 		return v, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
-	ret, err := f.call(ctx, data(k))
+	ret, seconds, err := f.call(ctx, data(k))
 	if err == nil {
-		v, err = decode(ret)
+		v, err = decode(ret, seconds)
 	}
 	if err != nil {
 		f.log.Error("the ledger's state of an account could not be read; it is refused until it can", zap.Any("account", k), zap.Error(err))
@@ -99,17 +126,19 @@ func ask[K comparable, V any](f *facts, m *memory[K, V], k K, data func(K) []byt
 	return m.learn(k, v, era), nil
 }
 
-// Standing is an account's reputation, 0 to contracts.Reputation.
-func (v *View) Standing(account common.Address) (int, error) {
-	return ask(v.facts, &v.facts.standing, account, contracts.ReputationCall, func(ret []byte) (int, error) {
-		r, err := contracts.DecodeReputation(ret)
-		return int(r), err
-	})
+// Standing is an account's reputation in a tenant as of the view's time, 0 to contracts.Reputation.
+func (v *View) Standing(tenant string, account common.Address) (int, error) {
+	l, err := askAt(v.facts, &v.facts.standing, member{contracts.TenantID(tenant), account}, func(m member) []byte { return contracts.ReputationCall(m.tenant, m.account) },
+		func(ret []byte, seconds uint64) (loss, error) {
+			r, err := contracts.DecodeReputation(ret)
+			return loss{contracts.Reputation - r, seconds}, err
+		})
+	return contracts.Reputation - int(contracts.RemainingLoss(l.points, l.since, v.Time)), err
 }
 
-// Blacklisted tells whether the account's reputation is too low to be served, or cannot be read.
-func (v *View) Blacklisted(account common.Address) bool {
-	s, err := v.Standing(account)
+// Blacklisted tells whether the account's reputation in a tenant is too low to be served there, or cannot be read.
+func (v *View) Blacklisted(tenant string, account common.Address) bool {
+	s, err := v.Standing(tenant, account)
 	return err != nil || s < contracts.MinReputation
 }
 

@@ -59,14 +59,15 @@ func TestEventsTellWhatTheStateSays(t *testing.T) {
 				w.seal() // several blocks at once
 				continue
 			}
+			w.second += uint64(r.IntN(40)) //nolint:gosec // few
 			v := w.sync()
 			require.Equal(t, dump(w.fresh()), dump(v), "seed %d", seed)
 			require.Equal(t, text, dump(old), "a view changed after it was given out")
 			old, text = v, dump(v)
 			for _, a := range slices.Concat(w.users, w.brokers) {
-				s, err := v.Standing(a)
+				s, err := v.Standing("acme", a)
 				require.NoError(t, err)
-				ret, err := w.run(w.state.Copy(), a, contracts.ReputationCall(a))
+				ret, err := w.at(v.Height, contracts.ReputationCall(contracts.TenantID("acme"), a))
 				require.NoError(t, err)
 				want, err := contracts.DecodeReputation(ret)
 				require.NoError(t, err)
@@ -152,7 +153,7 @@ func (w *world) random(r *rand.Rand) (kind string, ok bool) {
 		kind, from = "standing", broker
 		ret, _ := w.run(w.state.Copy(), broker, contracts.CommitsCall(broker))
 		n, _ := contracts.DecodeCommits(ret)
-		data, err = contracts.CommitCall(contracts.Commit{Number: n + 1, Standings: []contracts.Standing{{Account: w.users[r.IntN(3)], Refused: 3, Honest: 1}}})
+		data, err = contracts.CommitCall(contracts.Commit{Number: n + 1, Standings: []contracts.Standing{{Tenant: contracts.TenantID("acme"), Account: w.users[r.IntN(3)], Refused: contracts.RefusedKinds, Honest: 1}}})
 	}
 	require.NoError(w.t, err)
 	_, err = w.try(from, data)
@@ -221,15 +222,28 @@ func TestAccessFollowsTheLedger(t *testing.T) {
 	v = w.sync()
 	require.True(t, v.PseudonymRevoked(id, ghost))
 
-	// Accounts that lost their reputation are refused everything, by whatever view.
-	require.False(t, v.Blacklisted(reader))
-	for i, b := range w.brokers[:2] {
-		w.must(b, func() ([]byte, error) {
-			return contracts.CommitCall(contracts.Commit{Number: 1, Standings: []contracts.Standing{{Account: reader, Refused: 12}}})
-		})
-		require.Equal(t, i > 0, w.sync().Blacklisted(reader))
-	}
-	require.False(t, may(v, who, acl.Read, acl.Topic, "acme.other"))
+	// Accounts that lost their reputation in a tenant are refused everything there, by whatever view, until time gives it back.
+	w.tenant("beta", w.users[4])
+	w.must(w.users[4], func() ([]byte, error) {
+		return contracts.GrantCall("beta", []contracts.Acl{{Resource: acl.Topic, Pattern: acl.Prefixed, Name: "beta.", Principal: who.Name(), Host: "*", Operation: acl.Read, Permission: acl.Allow}})
+	})
+	v = w.sync()
+	require.False(t, v.Blacklisted("acme", reader))
+	w.blacklist("acme", reader)
+	v = w.sync()
+	require.True(t, v.Blacklisted("acme", reader))
+	require.True(t, may(v, who, acl.Read, acl.Topic, "beta.things"), "another tenant's rule")
+	allowed, reason := v.Allows(who, "10.0.0.1", acl.Read, acl.Topic, "acme.other")
+	require.True(t, allowed, reason)
+	allowed, reason = v.Authorize(who, "10.0.0.1", acl.Read, acl.Topic, "acme.other")
+	require.False(t, allowed)
+	require.Contains(t, reason, "reputation below 20 in tenant acme")
+	w.second += 60
+	v = w.sync()
+	require.True(t, may(v, who, acl.Read, acl.Topic, "acme.other"), "a minute later")
+	w.blacklist("acme", reader)
+	w.must(contracts.MembersAddress, func() ([]byte, error) { return contracts.NewTopics().PackPardon(reader, ""), nil })
+	require.True(t, may(w.sync(), who, acl.Read, acl.Topic, "acme.other"), "pardoned")
 
 	c, err := v.TokensCancelled(owner)
 	require.NoError(t, err)
@@ -241,11 +255,11 @@ func TestAccessFollowsTheLedger(t *testing.T) {
 
 	// What cannot be read is refused, and asked for again.
 	w.fail = errAway
-	require.True(t, v.Blacklisted(w.users[5]))
+	require.True(t, v.Blacklisted("acme", w.users[5]))
 	w.fail = nil
-	require.False(t, v.Blacklisted(w.users[5]))
+	require.False(t, v.Blacklisted("acme", w.users[5]))
 	before := w.calls
-	require.False(t, v.Blacklisted(w.users[5]))
+	require.False(t, v.Blacklisted("acme", w.users[5]))
 	require.Equal(t, before, w.calls, "what is known is not asked for")
 }
 

@@ -31,8 +31,10 @@ type Mirror struct {
 // New makes a mirror that knows nothing until Run.
 func New(source Source, log *zap.Logger) *Mirror {
 	m := &Mirror{source: source, log: log, wake: make(chan struct{}, 1), changed: make(chan struct{}), advanced: time.Now(), stamp: time.Now()}
-	m.facts = &facts{log: log, call: func(ctx context.Context, data []byte) ([]byte, error) {
-		return source.Call(ctx, source.Final(), contracts.TopicsAddress, data)
+	m.facts = &facts{log: log, call: func(ctx context.Context, data []byte) ([]byte, uint64, error) {
+		h := source.Final()
+		ret, err := source.Call(ctx, h, contracts.TopicsAddress, data)
+		return ret, h.Time, err
 	}}
 	return m
 }

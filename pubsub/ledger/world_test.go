@@ -25,6 +25,8 @@ type world struct {
 	state  *state.StateDB
 	age    uint64 // seconds by which blocks are older
 	height uint64
+	second uint64            // of the block in the making
+	times  map[uint64]uint64 // of the sealed ones
 	logs   map[uint64][]*types.Log
 	calls  int
 	fail   error // of Call and Logs
@@ -37,7 +39,7 @@ type world struct {
 func account(kind byte, i int) common.Address { return common.Address{0: kind, 19: byte(i + 1)} }
 
 func newWorld(t testing.TB, brokers int) *world {
-	w := &world{t: t, height: 1, logs: map[uint64][]*types.Log{}}
+	w := &world{t: t, height: 1, second: firstSecond, times: map[uint64]uint64{}, logs: map[uint64][]*types.Log{}}
 	var m contracts.MembersGenesis
 	m.ProposalSeconds = 3600
 	for i := range brokers {
@@ -63,6 +65,9 @@ func newWorld(t testing.TB, brokers int) *world {
 	return w
 }
 
+// firstSecond is the time of the first block.
+const firstSecond = 1_800_000_000
+
 func rules() params.Rules { return params.MergedTestChainConfig.Rules(new(big.Int), true, 0) }
 
 func peerID(i int) string { return fmt.Sprintf("12D3KooWTestPeerNumber%032d", i) }
@@ -74,9 +79,18 @@ func (w *world) register(i int) {
 }
 
 func (w *world) run(db *state.StateDB, from common.Address, data []byte) ([]byte, error) {
+	return w.runAt(w.height, w.second, db, from, data)
+}
+
+// at reads in the state of now at the time of a sealed block.
+func (w *world) at(height uint64, data []byte) ([]byte, error) {
+	return w.runAt(height, w.times[height], w.state.Copy(), account('x', 1), data)
+}
+
+func (w *world) runAt(height, second uint64, db *state.StateDB, from common.Address, data []byte) ([]byte, error) {
 	chain := *params.MergedTestChainConfig
 	ret, _, err := runtime.Call(contracts.TopicsAddress, data, &runtime.Config{
-		ChainConfig: &chain, Origin: from, BlockNumber: new(big.Int).SetUint64(w.height), Time: 1_800_000_000 + w.height, GasLimit: contracts.SystemCallGas,
+		ChainConfig: &chain, Origin: from, BlockNumber: new(big.Int).SetUint64(height), Time: second, GasLimit: contracts.SystemCallGas,
 		Value: new(big.Int), State: db, BaseFee: new(big.Int), GetHashFn: func(uint64) common.Hash { return common.Hash{} },
 	})
 	return ret, err
@@ -123,11 +137,32 @@ func (w *world) create(from common.Address, t contracts.NewTopic) common.Hash {
 	return id
 }
 
+// blacklist has two brokers report an account until it is blacklisted in a tenant.
+func (w *world) blacklist(tenant string, who common.Address) {
+	w.t.Helper()
+	for range 3 {
+		w.second += 60 - w.second%60
+		for _, b := range w.brokers[:2] {
+			n, err := contracts.DecodeCommits(w.must(b, func() ([]byte, error) { return contracts.CommitsCall(b), nil }))
+			require.NoError(w.t, err)
+			w.must(b, func() ([]byte, error) {
+				return contracts.CommitCall(contracts.Commit{Number: n + 1, Standings: []contracts.Standing{{Tenant: contracts.TenantID(tenant), Account: who, Refused: contracts.RefusedKinds}}})
+			})
+			w.second++
+		}
+		w.seal()
+	}
+}
+
 // seal ends the block.
-func (w *world) seal() { w.height++ }
+func (w *world) seal() {
+	w.times[w.height] = w.second
+	w.height++
+	w.second++
+}
 
 func (w *world) header(n uint64) *types.Header {
-	return &types.Header{Number: new(big.Int).SetUint64(n), Time: 1_800_000_000 - w.age + n}
+	return &types.Header{Number: new(big.Int).SetUint64(n), Time: w.times[n] - w.age}
 }
 
 // Final implements Source: the block before the one in the making.
@@ -139,7 +174,7 @@ func (w *world) Call(_ context.Context, h *types.Header, to common.Address, data
 	if w.calls++; w.fail != nil {
 		return nil, w.fail
 	}
-	return w.run(w.state.Copy(), account('x', 1), data)
+	return w.at(h.Number.Uint64(), data)
 }
 
 // Logs implements Source.

@@ -10,8 +10,13 @@ import (
 	"github.com/bornode/bornode/pubsub/acl"
 )
 
-// minStanding is the reputation below which an account may do nothing.
-const minStanding = 20
+// fullStanding is the reputation that every account begins with, minStanding the one below which it may do nothing.
+const (
+	fullStanding = 100
+	minStanding  = 20
+)
+
+const msPerMinute = 60_000
 
 // Kafka's codes of a refusal for want of rights, of topic, group and cluster.
 const (
@@ -30,10 +35,19 @@ type LawChange struct {
 	Standing    *Standing
 }
 
-// Standing is an account's reputation.
+// Standing is an account's reputation in the topic's tenant from the block's time on; it rises with time.
 type Standing struct {
 	Account    common.Address
 	Reputation uint8
+}
+
+// remainingLoss is what is left after full minutes of the clock of points that an account lost: three quarters after
+// each, rounded down, as the contract counts.
+func remainingLoss(points, minutes int) int {
+	for ; minutes > 0 && points > 0; minutes-- {
+		points = points * 3 / 4
+	}
+	return points
 }
 
 // Law is who might do what with one topic, and when.
@@ -62,8 +76,8 @@ func NewLaw(topic string, changes []LawChange) *Law {
 	l := &Law{topic: topic, eras: []era{{from: -1 << 62, rules: acl.New(nil)}}, bad: map[common.Address][]spell{}}
 	for i := range changes {
 		c := &changes[i]
-		if s := c.Standing; s != nil {
-			l.bad[s.Account] = append(l.bad[s.Account], spell{c.Time, s.Reputation < minStanding})
+		if c.Standing != nil {
+			l.stand(c.Time, c.Standing)
 			continue
 		}
 		e := l.eras[len(l.eras)-1]
@@ -88,6 +102,22 @@ func NewLaw(topic string, changes []LawChange) *Law {
 		}
 	}
 	return l
+}
+
+// stand notes an account's reputation from a time on, and when time alone ends its blacklisting.
+func (l *Law) stand(at int64, s *Standing) {
+	spells := l.bad[s.Account]
+	for len(spells) > 0 && spells[len(spells)-1].from > at { // time had no time to
+		spells = spells[:len(spells)-1]
+	}
+	lost := fullStanding - min(int(s.Reputation), fullStanding)
+	spells = append(spells, spell{at, lost > fullStanding-minStanding})
+	for minute, n := at/msPerMinute, 1; spells[len(spells)-1].listed; n++ {
+		if remainingLoss(lost, n) <= fullStanding-minStanding {
+			spells = append(spells, spell{from: (minute + int64(n)) * msPerMinute})
+		}
+	}
+	l.bad[s.Account] = spells
 }
 
 // Verdict is what a Law says of an operation.

@@ -26,7 +26,7 @@ func TestLawJudgesByTheRulesOfTheTime(t *testing.T) {
 		{Time: 200_000, Right: &RightChange{Right: read, Revoked: true}},
 		{Time: 200_000, TopicOwner: &second},
 		{Time: 300_000, Right: &RightChange{Right: rule("User:0xbb00000000000000000000000000000000000000", "10.0.0.1", acl.Write, acl.Allow)}},
-		{Time: 400_000, Standing: &Standing{second, 15}},
+		{Time: 421_000, Standing: &Standing{second, 15}},
 		{Time: 500_000, Standing: &Standing{second, 100}},
 	}
 	short := rule("User:0xcc00000000000000000000000000000000000000", "*", acl.Read, acl.Allow)
@@ -66,6 +66,7 @@ func TestLawJudgesByTheRulesOfTheTime(t *testing.T) {
 		"the second owner":                     {Lawful, op(second, KindAlter, 250_000)},
 		"the second owner, blacklisted":        {Unlawful, from(op(second, KindAlter, 450_000), "10.0.0.9")},
 		"refused, blacklisted":                 {Lawful, refused(op(second, KindAlter, 450_000), 29)},
+		"the second owner, time went by":       {Lawful, op(second, KindAlter, 495_000)},
 		"pardoned":                             {Lawful, op(second, KindAlter, 550_000)},
 		"refused, pardoned":                    {Withheld, refused(op(second, KindAlter, 550_000), 29)},
 		"from its host":                        {Lawful, from(op(other, KindWrite, 350_000), "10.0.0.1")},
