@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and is not there yet: Node.js with npm, kcat and the Python libraries confluent-kafka and
-# kafka-python (the package manager's), and the JavaScript clients and compiler named in the package-lock.json files. Says what it does; does nothing when all is there.
+# kafka-python (the package manager's), and the JavaScript clients and compiler named in the package-lock.json files. Says
+# what it does; does nothing when all is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,7 @@ command -v npm >/dev/null 2>&1 || missing="nodejs npm"
 command -v kcat >/dev/null 2>&1 || missing="${missing:+$missing }kcat"
 # The package manager's libraries are for its own interpreter.
 for library in confluent_kafka kafka; do
-  /usr/bin/python3 -c "import $library" >/dev/null 2>&1 && continue
+  "${DEPS_PYTHON:-/usr/bin/python3}" -c "import $library" >/dev/null 2>&1 && continue
   [ "$library" = kafka ] || library=confluent-kafka
   missing="${missing:+$missing }python3-$library"
 done

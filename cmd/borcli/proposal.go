@@ -131,7 +131,7 @@ var proposalKinds = map[uint8]struct { //nolint:gochecknoglobals // a constant t
 			return fmt.Sprintf("tenant %s of %s with %s bytes per second, %s connections, %s topics and %s partitions", x[0], owner, x[2], x[3], x[4], x[5])
 		}},
 	contracts.ProposePardon: {"pardon", "address,string", []string{"account", "tenant"}, func(x []string) string {
-		if x[1] == "" {
+		if x[1] == `""` { // as empty texts are shown
 			return "give " + x[0] + " its reputation back in all tenants"
 		}
 		return "give " + x[0] + " its reputation back in tenant " + x[1]

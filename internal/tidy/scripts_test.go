@@ -31,13 +31,14 @@ func runDeps(t *testing.T, scripts map[string]string) (output string, err error)
 		require.NoError(t, err)
 		require.NoError(t, os.Symlink(path, filepath.Join(bin, name)))
 	}
+	scripts["python3"] = "" // it has the libraries
 	for name, body := range scripts {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+body+"\n"), 0o755)) //nolint:gosec // it is run
 	}
 	bash, err := exec.LookPath("bash")
 	require.NoError(t, err)
 	cmd := exec.Command(bash, script)
-	cmd.Env = []string{"PATH=" + bin, "CALLS=" + filepath.Join(bin, "calls")}
+	cmd.Env = []string{"PATH=" + bin, "CALLS=" + filepath.Join(bin, "calls"), "DEPS_PYTHON=python3"}
 	said, err := cmd.CombinedOutput()
 	return string(said), err
 }

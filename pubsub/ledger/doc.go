@@ -8,8 +8,9 @@
 //
 // Decisions of access are cached in what they depend on, the tenant: when a block changes the tenant's list, its owner
 // or the owner of one of its topics, they are gone with the old state; after cacheBlocks blocks they are made anew in
-// any case. What the contract keeps per account without a list (reputation, cancelled tokens, revoked pseudonyms) is
-// asked for once and kept true by events; these answers are those of the newest block, whatever the View.
+// any case. What the contract keeps per account without a list (reputation in a tenant, cancelled tokens, revoked
+// pseudonyms) is asked for once and kept true by events, and a reputation by the time of the View's block; these answers
+// are those of the newest block, whatever the View.
 //
 // Run's goroutine alone makes views; everything else may be called from anywhere. The package sends no transactions,
 // authenticates nobody and knows no sessions: that a pseudonym's certificate is good, the broker has checked.
