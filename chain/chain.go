@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/exit"
 	"github.com/bornode/bornode/internal/failpoint"
 	"github.com/bornode/bornode/internal/senders"
 	"github.com/ethereum/go-ethereum/common"
@@ -105,7 +106,7 @@ func Open(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Lo
 	if err := c.openStore(); err != nil {
 		return nil, err
 	}
-	if c.states, err = openStates(&c.cfg, c.params.MaxReversible, c.sameHistory); err != nil {
+	if c.states, err = openStates(&c.cfg, c.params.MaxReversible, c.sameHistory, c.reportFault); err != nil {
 		return nil, err
 	}
 	c.wg.Add(2)
@@ -117,6 +118,9 @@ func Open(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Lo
 	c.exec <- struct{}{}
 	return c, nil
 }
+
+// reportFault ends the process by the logger's fatal hook: what the state database says is not to be trusted any more.
+func (c *Chain) reportFault(f *exit.Fault) { exit.Report(c.log, f) }
 
 // openStore puts block 0 into an empty store, checks that of a used one, and builds the tree.
 func (c *Chain) openStore() error {
@@ -323,7 +327,7 @@ func (c *Chain) replaceStates() error {
 	}
 	c.log.Warn("set aside: the state on disk, which is of no stored block though all of them can be read; it is made again from genesis",
 		zap.String("dir", c.cfg.Dir), zap.String("to", to), zapHeight(c.tree.lib.height))
-	s, err := openStates(&c.cfg, c.params.MaxReversible, c.sameHistory)
+	s, err := openStates(&c.cfg, c.params.MaxReversible, c.sameHistory, c.reportFault)
 	if err != nil {
 		return err
 	}

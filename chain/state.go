@@ -3,7 +3,6 @@ package chain
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 
@@ -13,12 +12,14 @@ import (
 	"github.com/ethereum/go-ethereum/core/tracing"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/ethdb"
-	"github.com/ethereum/go-ethereum/ethdb/pebble"
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/ethereum/go-ethereum/triedb"
 	"github.com/ethereum/go-ethereum/triedb/pathdb"
 	"github.com/holiman/uint256"
+
+	"github.com/bornode/bornode/chain/keyvalue"
+	"github.com/bornode/bornode/internal/exit"
 )
 
 // states is the state database: Pebble with an ancient directory (pathdb keeps its history, and so its rollback,
@@ -47,14 +48,20 @@ func (c *Config) history(maxReversible uint64) uint64 {
 
 // openStates opens or creates the database. same reports whether the state transition of this id, counted from
 // genesis' first, belongs to an irreversible block and led to the root that the database remembers for the id.
-func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf func(root common.Hash) (uint64, bool)) bool) (*states, error) {
-	kv, err := pebble.New(filepath.Join(cfg.Dir, "kv"), cfg.DatabaseCacheMiB, cfg.Handles, "", false)
+// A failure of the disk later is told to fail, which ends the process.
+func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf func(root common.Hash) (uint64, bool)) bool, fail func(*exit.Fault)) (*states, error) {
+	kv, err := keyvalue.Open(cfg.keyValueDir(), keyvalue.Options{CacheMiB: cfg.DatabaseCacheMiB, Handles: cfg.Handles, Fail: func(file string, err error) {
+		fail(StateFault(cfg.Dir, file, err))
+	}})
 	if err != nil {
-		return nil, fmt.Errorf("open state database %s: %w", cfg.Dir, err)
+		return nil, StateFault(cfg.Dir, cfg.keyValueDir(), err)
 	}
-	disk, err := rawdb.Open(kv, rawdb.OpenOptions{Ancient: filepath.Join(cfg.Dir, "ancient")})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open state history in %s: %w", cfg.Dir, err), kv.Close())
+	var disk ethdb.Database
+	if err := recoverPanic(func() (err error) {
+		disk, err = rawdb.Open(kv, rawdb.OpenOptions{Ancient: cfg.ancientDir()})
+		return err
+	}); err != nil {
+		return nil, errors.Join(StateFault(cfg.Dir, cfg.ancientDir(), err), kv.Close())
 	}
 	if err := checkReadable(disk); err != nil {
 		return nil, errors.Join(fmt.Errorf("the state database in %s is damaged: %w; restore it from a copy, or move the directory away and the state is made again from the blocks (nothing was removed)", cfg.Dir, err), disk.Close())
@@ -67,11 +74,26 @@ func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf fun
 		TrienodeHistory:     -1,
 		NoHistoryIndexDelay: true,
 	}}
-	if err := s.checkIndex(same); err != nil {
-		return nil, errors.Join(fmt.Errorf("state history index in %s: %w", cfg.Dir, err), disk.Close())
+	if err := recoverPanic(func() error {
+		if err := s.checkIndex(same); err != nil {
+			return fmt.Errorf("state history index: %w", err)
+		}
+		s.openLayers(true)
+		return nil
+	}); err != nil {
+		return nil, errors.Join(StateFault(cfg.Dir, "", err), disk.Close())
 	}
-	s.openLayers(true)
 	return s, nil
+}
+
+// recoverPanic calls open and makes an error of its panic: go-ethereum panics over some kinds of damage.
+func recoverPanic(open func() error) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("%v", x)
+		}
+	}()
+	return open()
 }
 
 func (s *states) openLayers(index bool) {

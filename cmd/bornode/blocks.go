@@ -16,7 +16,6 @@ import (
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/genesis"
-	"github.com/bornode/bornode/internal/telemetry"
 	"github.com/bornode/bornode/node"
 )
 
@@ -30,7 +29,7 @@ func offline(use, short string, looks func() bool, run func(cmd *cobra.Command, 
 			return err
 		}
 		c.Log.Level = "warn"
-		log, err := telemetry.NewLogger(c.Log, cmd.ErrOrStderr())
+		log, _, err := newLogger(c, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}

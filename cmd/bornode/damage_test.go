@@ -29,7 +29,10 @@ import (
 const asCommand = "TEST_AS_BORNODE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asCommand) != "" {
+	switch as := os.Getenv(asCommand); {
+	case as == asCrit:
+		endByCrit(os.Args[1])
+	case as != "":
 		_ = os.Unsetenv(asCommand)
 		main()
 		return

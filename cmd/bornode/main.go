@@ -3,22 +3,31 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bornode/bornode/internal/exit"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+func main() { os.Exit(execute()) }
+
+// execute runs the command line and returns the exit code. Whatever ends it, there is a line that says so.
+func execute() int {
+	ctx, stop := untilSignal(context.Background())
 	err := root().ExecuteContext(ctx)
+	cause := context.Cause(ctx)
 	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bornode:", err)
-		os.Exit(1)
+	if err == nil {
+		return exit.OK
 	}
+	if ended := (errSignal{}); errors.Is(err, context.Canceled) && errors.As(cause, &ended) {
+		err = ended
+	}
+	fmt.Fprintln(os.Stderr, "bornode:", err)
+	return exit.Code(err)
 }
 
 func root() *cobra.Command {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/internal/telemetry"
@@ -48,7 +49,7 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			log, err := telemetry.NewLogger(c.Log, cmd.ErrOrStderr())
+			log, end, err := newLogger(c, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -57,6 +58,14 @@ func runCommand() *cobra.Command {
 				return err
 			}
 			defer unlock()
+			words := openLastWords(c.DataDir, log)
+			defer func() {
+				if crash := recover(); crash != nil { // its trace belongs into the file
+					panic(crash)
+				}
+				words.close()
+			}()
+			end.words.Store(words)
 			reg := telemetry.NewRegistry()
 			if c.Metrics.Listen != "" {
 				ctx, cancel := context.WithCancel(cmd.Context())
@@ -72,7 +81,13 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return n.Run(cmd.Context())
+			if err := n.Run(cmd.Context()); err != nil {
+				return err
+			}
+			if !log.Core().Enabled(zap.InfoLevel) { // the node's own last line is not shown
+				fmt.Fprintln(cmd.ErrOrStderr(), "bornode: ended in order")
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", ".", "the node's folder")

@@ -37,8 +37,9 @@ func (c LogConfig) Validate() error {
 	return nil
 }
 
-// NewLogger writes to w; the configuration must be valid.
-func NewLogger(c LogConfig, w io.Writer) (*zap.Logger, error) {
+// NewLogger writes to w; the configuration must be valid. An option may say how a fatal line ends the process; without
+// one it is exit code 1.
+func NewLogger(c LogConfig, w io.Writer, options ...zap.Option) (*zap.Logger, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func NewLogger(c LogConfig, w io.Writer) (*zap.Logger, error) {
 		enc.EncodeLevel = zapcore.CapitalLevelEncoder
 		encoder = zapcore.NewConsoleEncoder(enc)
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level)), nil
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), level), options...), nil
 }
 
 // NewRegistry holds the metrics of one process, Go's and the process's own among them.

@@ -1,0 +1,32 @@
+package chain
+
+import (
+	"path/filepath"
+
+	"github.com/bornode/bornode/internal/exit"
+)
+
+// stateRemedy is what helps a damaged state: it holds nothing that the blocks do not.
+const stateRemedy = "the node can rebuild it from its blocks: move the folder away and start again (a node that pruned " +
+	"blocks joins again with an empty data folder)"
+
+// StateFault describes a failure of the state database in dir. file is the one that failed, "" if that is unknown.
+func StateFault(dir, file string, cause error) *exit.Fault {
+	f := &exit.Fault{What: "the state database is damaged", File: dir, Cause: cause, Remedy: stateRemedy}
+	if file != "" {
+		f.File = file
+		f.Remedy = "the node can rebuild it from its blocks: move the folder " + dir + " away and start again (a node that " +
+			"pruned blocks joins again with an empty data folder)"
+	}
+	switch exit.Code(cause) {
+	case exit.Disk:
+		f.What, f.Remedy = "the disk of the state database failed", "free space on it, or look at the kernel's log and replace it, then start again: nothing final is lost"
+	case exit.Resources:
+		f.What, f.Remedy = "the state database lacks open files or memory", "raise the process's limit (ulimit -n, or LimitNOFILE of the service) or lower chain.handles, then start again: nothing final is lost"
+	}
+	return f
+}
+
+// keyValueDir is where the key-value store of the state lies, ancientDir its history.
+func (c *Config) keyValueDir() string { return filepath.Join(c.Dir, "kv") }
+func (c *Config) ancientDir() string  { return filepath.Join(c.Dir, "ancient") }

@@ -1,0 +1,65 @@
+package exit
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"go.uber.org/zap"
+)
+
+// Exit codes of bornode, listed in docs/operations.md. A supervisor may start the node again after Failure, Panic and
+// Resources; after Damage and Disk an operator is needed first.
+const (
+	OK        = 0 // an orderly end
+	Failure   = 1 // a wrong argument or setting, or a part of the node failed
+	Panic     = 2 // the program crashed; the Go runtime ends it with this code
+	Damage    = 3 // a database of the node is damaged
+	Disk      = 4 // the disk is full, read-only or answers with errors
+	Resources = 5 // too many open files, or no memory
+)
+
+// Fault is what a program cannot go on after. Its Error is one sentence.
+type Fault struct {
+	What   string // "the state database is damaged"
+	File   string // or folder
+	Cause  error
+	Remedy string
+}
+
+func (f *Fault) Error() string {
+	return fmt.Sprintf("%s (%s): %v; %s", f.What, f.File, f.Cause, f.Remedy)
+}
+func (f *Fault) Unwrap() error { return f.Cause }
+
+// Code is the exit code of an error.
+func Code(err error) int {
+	switch {
+	case err == nil:
+		return OK
+	case isAny(err, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.ENODEV, syscall.ENXIO):
+		return Disk
+	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM):
+		return Resources
+	case errors.As(err, new(*Fault)):
+		return Damage
+	}
+	return Failure
+}
+
+func isAny(err error, list ...syscall.Errno) bool {
+	for _, e := range list {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// CodeKey is the key of a fatal line's exit code.
+const CodeKey = "exit"
+
+// Report logs a fault as fatal, which ends the process by the logger's fatal hook.
+func Report(log *zap.Logger, f *Fault) {
+	log.Fatal(f.Error(), zap.String("file", f.File), zap.Int(CodeKey, Code(f)))
+}
