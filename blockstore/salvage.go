@@ -30,16 +30,20 @@ type levelCondition struct {
 	tails  []string // journals whose end cannot be read
 }
 
-// examineLevel reads all files of a database.
+// examineLevel reads all files that a database consists of.
 func examineLevel(fs FS, dir string) (levelCondition, error) {
 	var c levelCondition
 	names, err := fs.List(dir)
 	if err != nil {
 		return c, err
 	}
+	live, err := readLevelTables(fs, dir, names)
+	if err != nil {
+		return c, err
+	}
 	for _, base := range names {
 		fd, ok := parseLevelName(base)
-		if !ok {
+		if !ok || !live.counts(fd, base) {
 			continue
 		}
 		name := dir + "/" + base
