@@ -196,6 +196,11 @@ func (c *Chain) recover(ctx context.Context, alloc types.GenesisAlloc) error {
 		return err
 	}
 	c.tree.lib.track = t
+	// Who may connect is read while the state at LIB is the newest: the blocks above may push it out of the layers, and
+	// the index of older states is not there at once.
+	if _, err := c.Members(); err != nil {
+		c.log.Error("the members at the last irreversible block cannot be read; nobody is admitted until they can", zapHeight(c.tree.lib.height), zapError(err))
+	}
 	res, err := c.setHead(ctx, best.hash)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,16 +19,18 @@ import (
 )
 
 // members is the gate of the network: who may connect (DESIGN §6). In sync it is the Members contract at LIB; a node
-// that is behind also accepts the members of genesis and the peers of its configuration, since what it knows of the
-// contract may be old.
+// that is behind also accepts the peers of its configuration, since what it knows of the contract may be old. A member
+// of genesis that is not on the list at LIB was removed: it is refused then too. Before the list was read nobody is
+// accepted.
 type members struct {
-	self   transport.PeerID
-	log    *zap.Logger
-	always map[transport.PeerID]bool // genesis and configuration
-	behind atomic.Bool
-	listed atomic.Pointer[map[transport.PeerID]bool]
-	root   common.Hash // storage root of the contract that listed was read from; watch's goroutine only
-	alone  time.Time   // when refusedEverywhere spoke last; watch's goroutine only
+	self     transport.PeerID
+	log      *zap.Logger
+	always   map[transport.PeerID]bool // itself and the peers of its configuration
+	founders map[transport.PeerID]bool // members of genesis
+	behind   atomic.Bool
+	listed   atomic.Pointer[map[transport.PeerID]bool]
+	root     common.Hash // storage root of the contract that listed was read from; watch's goroutine only
+	alone    time.Time   // when refusedEverywhere spoke last; watch's goroutine only
 
 	mu   sync.Mutex
 	told map[transport.PeerID]time.Time // whom the log named lately
@@ -40,9 +43,9 @@ const (
 )
 
 func newMembers(gen *genesis.Genesis, peers []string, self transport.PeerID, log *zap.Logger) *members {
-	m := &members{self: self, log: log, always: map[transport.PeerID]bool{self: true}, told: make(map[transport.PeerID]time.Time)}
+	m := &members{self: self, log: log, always: map[transport.PeerID]bool{self: true}, founders: make(map[transport.PeerID]bool), told: make(map[transport.PeerID]time.Time)}
 	for _, x := range gen.Members() {
-		m.always[transport.PeerID(x.PeerID)] = true
+		m.founders[transport.PeerID(x.PeerID)] = true
 	}
 	for _, addr := range peers {
 		if i := strings.LastIndex(addr, "/p2p/"); i >= 0 {
@@ -55,10 +58,11 @@ func newMembers(gen *genesis.Genesis, peers []string, self transport.PeerID, log
 
 // Check refuses a peer that is no member. It is called from any goroutine.
 func (m *members) Check(p transport.PeerID) error {
-	if listed := m.listed.Load(); listed != nil && (*listed)[p] {
-		return nil
+	listed := m.listed.Load()
+	if listed == nil {
+		return fmt.Errorf("%s is refused until the members at the last irreversible block are readable: %w", p, transport.ErrNotMember)
 	}
-	if m.behind.Load() && m.always[p] {
+	if (*listed)[p] || m.behind.Load() && m.always[p] && !m.founders[p] {
 		return nil
 	}
 	m.tell(p)
@@ -104,14 +108,13 @@ type contract interface {
 func (m *members) refresh(c contract, behind bool) bool {
 	changed := m.behind.Swap(behind) != behind
 	final := c.FinalHeader()
-	state, err := c.StateAt(final)
-	if err != nil {
-		m.log.Warn("state at LIB is not readable: members stay as they were", zap.Uint64("height", final.Number.Uint64()), zap.Error(err))
-		return changed
-	}
-	root := state.GetStorageRoot(genesis.MembersAddress)
-	if root == m.root && m.listed.Load() != nil {
-		return changed
+	// The storage root tells cheaply whether the list changed. A state of LIB that left the newest layers may be out of
+	// reach for a while after a start; the list of that block was read before.
+	var root common.Hash
+	if state, err := c.StateAt(final); err == nil {
+		if root = state.GetStorageRoot(genesis.MembersAddress); root == m.root && m.listed.Load() != nil {
+			return changed
+		}
 	}
 	list, err := c.Members()
 	if err != nil {
@@ -123,7 +126,9 @@ func (m *members) refresh(c contract, behind bool) bool {
 		next[transport.PeerID(e.PeerID)] = true
 	}
 	m.root = root
-	m.listed.Store(&next)
+	if was := m.listed.Swap(&next); was != nil && maps.Equal(*was, next) {
+		return changed
+	}
 	m.log.Info("members", zap.Int("count", len(next)), zap.Uint64("height", final.Number.Uint64()))
 	return true
 }
