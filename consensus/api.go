@@ -109,7 +109,9 @@ type Status struct {
 	OwnVotes  []block.Vote       // the newest, signed, above LIB
 	Slot      uint64             // of the local clock
 	Stalled   bool               // MaxReversible blocks or more above LIB: production is slow
-	Silent    bool               // a signer that signs nothing yet (rule 11)
+	Silent    bool               // a signer that casts no vote yet (rule 11)
+	Why       string             // it is silent, for people
+	Waiting   dpos.Waiting       // for what, if it is silent
 	Seats     int                // that vote on children of Head
 	Started   time.Time
 }

@@ -39,6 +39,7 @@ type core struct {
 	safe      block.Point     // the justified block that the chain was told of
 	resumed   bool            // a head was set since the start
 	warned    bool            // stall was logged
+	silent    string          // cause of silence that was logged last
 	fatal     error           // met while a call ran
 }
 
@@ -83,6 +84,7 @@ func (c *core) openLog(mc *dpos.Config) error {
 	c.lost = lost
 	c.index(records)
 	mc.Signed, mc.SilentUntilProven = records, lost
+	mc.NeverSigned = st == logMissing && d.cfg.NewKey
 	switch {
 	case st == logDamaged:
 		d.log.Error("the vote log was damaged in its middle; nothing is signed until the chain proves that this is safe", zap.String("file", l.path))

@@ -278,6 +278,7 @@ func TestMissingVoteLogSilencesUntilProven(t *testing.T) {
 		require.True(t, heard)
 		m.kill()
 		restart(old + "-lost")
+		l.slots(15) // beyond the line
 		require.False(t, m.driver.Status().Silent, "and from then on the new log will do")
 	})
 }

@@ -327,6 +327,12 @@ func (c *core) publish() {
 		Slot:     d.slotNow(), Started: d.start, Silent: c.machine.Silent(),
 		Seats: c.machine.Seats(),
 	}
+	cause := ""
+	if s.Silent {
+		s.Waiting = c.machine.Waiting()
+		cause, s.Why = d.silence(&s.Waiting)
+	}
+	c.tellSilence(cause, s.Why)
 	s.Stalled = head.Height >= lib.Height+d.deps.Params.MaxReversible
 	if s.Stalled != c.warned {
 		c.warned = s.Stalled
@@ -342,6 +348,7 @@ func (c *core) publish() {
 	d.m.reversible.Set(float64(s.Head.Height) - float64(s.LIB.Height))
 	d.m.justifiedSlot.Set(float64(s.Justified.Slot))
 	d.m.silent.Set(flag(s.Silent))
+	d.m.unheard.Set(float64(s.Waiting.Answers))
 	d.m.stalled.Set(flag(s.Stalled))
 }
 

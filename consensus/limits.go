@@ -6,6 +6,7 @@ const (
 	maxVotesPerCall   = 1024     // AddVotes
 	maxLoggedVoters   = 8        // in one line of the log
 	maxRangeBlocks    = 1 << 14  // AddRange
+	MaxToldVotes      = 64       // votes of one producer in its Answer, and in what VotesBy gives
 	maxHints          = 16       // blocks not known yet whose certificates are kept
 	maxHintsOfBlock   = 4        // of each kind
 	uncertifiedLimit  = 512      // blocks of a range without certificate that are entered as reversible

@@ -10,7 +10,7 @@ import (
 
 type metrics struct {
 	headHeight, libHeight, justifiedSlot, reversible prometheus.Gauge
-	silent, stalled                                  prometheus.Gauge
+	silent, stalled, unheard                         prometheus.Gauge
 	produced, missed, failed                         prometheus.Counter
 	votes                                            *prometheus.CounterVec // kind
 	tallies                                          *prometheus.CounterVec // result
@@ -37,6 +37,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		justifiedSlot: f.Gauge("justified_slot_slots", "slot of the newest justified block"),
 		reversible:    f.Gauge("reversible_depth_blocks", "preferred head minus last irreversible block"),
 		silent:        f.Gauge("signer_silent_state", "1 while the signer waits for proof that it signs nothing twice"),
+		unheard:       f.Gauge("signer_missing_answers", "producers that have yet to tell, after this start, what they hold of the signer's votes"),
 		stalled:       f.Gauge("stalled_state", "1 while production is slowed since nothing becomes final"),
 		produced:      f.Counter("produced_blocks", "blocks this node produced"),
 		missed:        f.Counter("missed_slots", "own slots in which no block was produced"),

@@ -56,6 +56,8 @@ type member struct {
 	ended  chan struct{} // closed when Run has ended, even if its goroutine was killed
 	err    error
 	bad    []block.Vote
+	lie    func(*Answer) // changes what the node answers to others
+	heard  []error       // what came of its answers
 }
 
 func inBubble(t *testing.T, producers int, fn func(l *lab)) {
@@ -132,6 +134,46 @@ func (m *member) start(tweak func(*Config, *Deps)) {
 	l.wg.Go(func() {
 		defer close(m.ended)
 		m.err = d.Run(ctx)
+	})
+	m.greet()
+}
+
+// greet has a node that was started and all others that run answer each other, as their handshakes do.
+func (m *member) greet() {
+	for _, o := range m.lab.nodes {
+		if o == m || o.driver == nil || o.ctx.Err() != nil || m.lab.isCut(m.id, o.id) {
+			continue
+		}
+		m.answerTo(o)
+		o.answerTo(m)
+	}
+}
+
+// answerTo tells another node, after the link's delay, where this one is and what it holds of the other's votes.
+func (m *member) answerTo(to *member) {
+	l := m.lab
+	if m.id >= len(l.signers) || to.id >= len(l.signers) {
+		return
+	}
+	l.mu.Lock()
+	from, ctx, d := m.driver, to.ctx, to.driver
+	l.mu.Unlock()
+	l.wg.Go(func() {
+		time.Sleep(linkDelay)
+		votes, err := from.VotesBy(ctx, l.signers[to.id].Account())
+		if err != nil {
+			return // one of them has stopped
+		}
+		s := from.Status()
+		a := Answer{Producer: l.signers[m.id].Account(), LIB: s.LIB, FC: s.FC, Votes: votes}
+		time.Sleep(linkDelay)
+		if m.lie != nil {
+			m.lie(&a)
+		}
+		err = d.HearProducer(ctx, a)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		m.heard = append(m.heard, err)
 	})
 }
 

@@ -159,6 +159,13 @@ func (v *verifier) verifyVotes(l block.Link, votes []*checkedVote) {
 	}
 }
 
+// verifyVote verifies one vote; one that was found good before costs a look-up.
+func (v *verifier) verifyVote(x block.Vote, key block.BLSKey) bool {
+	c := v.parseVote(x, key)
+	v.verifyVotes(x.Link, []*checkedVote{c})
+	return c.verified
+}
+
 func (v *verifier) bisect(digest common.Hash, votes []*checkedVote) {
 	if len(votes) == 0 {
 		return

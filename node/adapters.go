@@ -80,6 +80,20 @@ func (d syncDriver) AddVotes(vs []block.Vote) ([]blocksync.VoteVerdict, error) {
 	return out, nil
 }
 
+// firstSync is the driver's wait after a start as package blocksync sees it.
+type firstSync struct{ *consensus.Driver }
+
+func (d firstSync) Asks() bool {
+	s := d.Driver.Status()
+	return s.Waiting.Answers > 0
+}
+
+func (d firstSync) HearProducer(ctx context.Context, a blocksync.ProducerAnswer) error {
+	return d.Driver.HearProducer(ctx, consensus.Answer{
+		Producer: a.Producer, LIB: consensus.Place{Height: a.LIB.Height, Slot: a.LIB.Slot, Hash: a.LIB.Hash}, FC: a.FC, Votes: a.Votes,
+	})
+}
+
 func ref(p consensus.Place) blocksync.Ref {
 	return blocksync.Ref{Height: p.Height, Slot: p.Slot, Hash: p.Hash}
 }

@@ -189,7 +189,7 @@ func (n *Node) openConsensus() (err error) {
 	syncParams := n.gen.Parameters()
 	syncParams.MaxBlockBytes = block.MaxBlockBytes // what a vote may allow later
 	n.sync, err = blocksync.New(n.cfg.Sync, blocksync.Deps{
-		Host: n.host, Driver: syncDriver{n.driver, point}, Blocks: n.store, Pool: n.pool, Members: n.members,
+		Host: n.host, Driver: syncDriver{n.driver, point}, Blocks: n.store, Pool: n.pool, Members: n.members, FirstSync: firstSync{n.driver},
 		Params: syncParams, Genesis: n.chain.Genesis().Hash(), Identity: identity,
 		Classify: classify, Corrupt: corrupt,
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },

@@ -20,6 +20,8 @@ type (
 func (c rpcConsensus) Schedule() (block.Schedule, error) { return c.n.driver.Schedule() }
 func (c rpcConsensus) Stalled() bool                     { return c.n.driver.Status().Stalled }
 
+func (c rpcConsensus) Silence() string { return c.n.driver.Status().Why }
+
 func (s rpcSync) SyncStatus() rpc.SyncStatus {
 	x := s.n.sync.Status()
 	return rpc.SyncStatus{Syncing: x.State != blocksync.InSync, Mode: x.Mode.String(), State: x.State.String(), Start: x.Start, Current: x.Current, Target: x.Target}

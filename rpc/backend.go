@@ -89,6 +89,8 @@ type Consensus interface {
 	Schedule() (block.Schedule, error)
 	// Stalled reports that blocks go on but finality does not (DESIGN §7.10).
 	Stalled() bool
+	// Silence is why this node's signer casts no vote, for people; "" while it does, and for an observer.
+	Silence() string
 }
 
 // SyncStatus is how far the node is.

@@ -28,6 +28,7 @@ type finalityJSON struct {
 	FinalLagSlots hexutil.Uint64 `json:"finalLagSlots"`
 	Slot          hexutil.Uint64 `json:"slot"` // now, by this node's clock
 	Stalled       bool           `json:"stalled"`
+	Silence       string         `json:"silence,omitempty"` // why this node's signer casts no vote
 }
 
 // Finality is how far the newest executed, justified and irreversible blocks are.
@@ -36,11 +37,14 @@ func (a *borAPI) Finality() *finalityJSON {
 	head, safe, final := a.point(c.CurrentHeader()), a.point(c.SafeHeader()), a.point(c.FinalHeader())
 	p := c.Params()
 	now, _ := p.SlotAt(time.Now())
-	return &finalityJSON{
+	out := &finalityJSON{
 		Head: head, Safe: safe, Final: final, SafeLag: sub(head.Number, safe.Number), FinalLag: sub(head.Number, final.Number),
 		FinalLagSlots: sub(head.Slot, final.Slot), Slot: hexutil.Uint64(now),
-		Stalled: a.back.Consensus != nil && a.back.Consensus.Stalled(),
 	}
+	if a.back.Consensus != nil {
+		out.Stalled, out.Silence = a.back.Consensus.Stalled(), a.back.Consensus.Silence()
+	}
+	return out
 }
 
 func (s *service) point(h *types.Header) pointJSON {

@@ -140,6 +140,7 @@ type extras struct {
 	mu      sync.Mutex
 	syncing SyncStatus
 	stalled bool
+	silence string
 	sched   block.Schedule
 	peers   []PeerInfo
 	added   []string
@@ -147,6 +148,7 @@ type extras struct {
 
 func (e *extras) Schedule() (block.Schedule, error) { return e.sched, nil }
 func (e *extras) Stalled() bool                     { return e.stalled }
+func (e *extras) Silence() string                   { return e.silence }
 func (e *extras) SyncStatus() SyncStatus            { e.mu.Lock(); defer e.mu.Unlock(); return e.syncing }
 func (e *extras) ID() string                        { return "12D3KooWself" }
 func (e *extras) Listening() bool                   { return true }

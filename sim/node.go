@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,9 +19,10 @@ type node struct {
 	skew      time.Duration
 	adversary *Adversary // nil: honest
 
-	m    *dpos.Machine
-	life int
-	down bool
+	m       *dpos.Machine
+	life    int
+	down    bool
+	unheard bool // asks the others what they hold of its votes
 
 	// Durable.
 	wal   []dpos.SignRecord
@@ -49,6 +51,7 @@ func (n *node) start(loseWAL bool) error {
 	if n.honest() {
 		cfg.Bugs = n.w.s.Bugs
 	}
+	cfg.NeverSigned = n.life == 0
 	if loseWAL {
 		n.wal, cfg.SilentUntilProven = nil, true
 	}
@@ -83,12 +86,19 @@ func (n *node) start(loseWAL bool) error {
 		}
 	}
 	n.step(dpos.Tick{Now: n.clock()})
+	n.unheard = true
 	n.handshake()
 	n.w.after(n.w.s.Handshakes+time.Duration(n.id)*time.Millisecond, n, n.greet)
 	return nil
 }
 
 func (n *node) crash() { n.down = true }
+
+// copyDisk is a copy of what is durable, to be put back later.
+func (n *node) copyDisk() (restore func()) {
+	wal, root, fc, store := slices.Clone(n.wal), n.root, n.fc, maps.Clone(n.store)
+	return func() { n.wal, n.root, n.fc, n.store = slices.Clone(wal), root, fc, maps.Clone(store) }
+}
 
 func (n *node) clock() time.Duration { return n.w.now + n.skew }
 

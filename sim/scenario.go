@@ -49,6 +49,8 @@ type Crash struct {
 	From, To time.Duration
 	Node     int
 	LoseWAL  bool // it comes back without its vote log
+	// Copied is when its disk was copied, if that copy is what it comes back with; 0: it keeps its disk.
+	Copied time.Duration
 }
 
 // Adversary is what a Byzantine producer does; several at once.
@@ -178,13 +180,16 @@ func (s *Scenario) drawFaults(r *rand.Rand, until time.Duration) {
 		c := Crash{From: from, To: min(from+time.Duration(1+r.IntN(60))*tick, until), Node: node}
 		// A signer without its log counts like a silent one until the chain proves a source from after its start.
 		c.LoseWAL = len(s.Byzantine) == 0 && s.faulty() > 0 && !s.losesWAL() && r.IntN(4) == 0
+		if from > 30*tick && !c.LoseWAL && len(s.Byzantine) == 0 && s.faulty() > 0 && !s.losesWAL() && r.IntN(3) == 0 {
+			c.Copied = from - time.Duration(1+r.IntN(30))*tick
+		}
 		s.Crashes = append(s.Crashes, c)
 	}
 }
 
 func (s *Scenario) losesWAL() bool {
 	for _, c := range s.Crashes {
-		if c.LoseWAL {
+		if c.LoseWAL || c.Copied > 0 {
 			return true
 		}
 	}

@@ -118,9 +118,14 @@ func newWorld(s *Scenario) (*world, error) {
 func (w *world) plan() {
 	for _, c := range w.s.Crashes {
 		n := w.nodes[c.Node]
+		restore := func() {}
+		if c.Copied > 0 {
+			w.at(c.Copied, func() { restore = n.copyDisk() })
+		}
 		w.at(c.From, func() { n.crash() })
 		w.at(c.To, func() {
 			if n.down {
+				restore()
 				w.fail(n.start(c.LoseWAL))
 			}
 		})

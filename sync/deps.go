@@ -140,14 +140,16 @@ type Identity struct {
 
 // Deps are the parts that the manager works with. Host, Driver, Blocks and Classify are needed, the rest may be nil.
 type Deps struct {
-	Host     transport.Host
-	Driver   Driver
-	Blocks   Blocks
-	Pool     Pool    // nil: no transactions are exchanged
-	Members  Members // nil: everyone may connect
-	Params   block.Parameters
-	Genesis  common.Hash // hash of block 0
-	Identity Identity
+	Host    transport.Host
+	Driver  Driver
+	Blocks  Blocks
+	Pool    Pool    // nil: no transactions are exchanged
+	Members Members // nil: everyone may connect
+	// FirstSync is the signer's wait after a start. nil: nothing is asked, and no question is answered.
+	FirstSync FirstSync
+	Params    block.Parameters
+	Genesis   common.Hash // hash of block 0
+	Identity  Identity
 	// Classify maps the errors of Driver and Pool. It is asked for non-nil errors only.
 	Classify func(error) Verdict
 	// Corrupt tells whether an error of Blocks reports an unreadable record, and of which height. nil: never.

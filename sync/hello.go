@@ -11,8 +11,17 @@ import (
 	"go.uber.org/zap"
 )
 
-// sendHandshake tells a peer who and where we are.
+// sendHandshake tells a peer who and where we are, and asks it what it holds of our votes while that is wanted.
 func (m *Manager) sendHandshake(p *peer) {
+	h := m.handshake(p)
+	if m.mayAsk(p) {
+		h.Question = p.question
+	}
+	p.send(transport.LaneConsensus, TypeHandshake, h.Encode())
+}
+
+// handshake makes the next handshake for a peer.
+func (m *Manager) handshake(p *peer) *Handshake {
 	s := m.deps.Driver.Status()
 	now := uint64(time.Now().UnixNano())
 	p.sentGen++
@@ -37,7 +46,10 @@ func (m *Manager) sendHandshake(p *peer) {
 			h.Key, h.Sig = m.deps.Identity.Account, sig
 		}
 	}
-	p.send(transport.LaneConsensus, TypeHandshake, h.Encode())
+	if m.deps.FirstSync != nil {
+		h.Modes |= AnswersQuestions
+	}
+	return h
 }
 
 func (m *Manager) address() string {
@@ -108,6 +120,7 @@ func (m *Manager) onHandshake(p *peer, h *Handshake) {
 		return
 	}
 	m.queueVotes(p, h.Votes, false)
+	m.onQuestion(p, h)
 	m.answerHandshake(p)
 	m.evaluate(now)
 }

@@ -22,6 +22,7 @@ const (
 	maxTextBytes         = 256 // node id, address, operating system, agent
 	maxDetailBytes       = 512 // text of an error
 	maxOwnVotes          = 256 // votes in a handshake
+	maxToldVotes         = 64  // votes of the receiver in a handshake that answers it
 )
 
 // Bounds on what this node keeps and queues.
@@ -42,6 +43,7 @@ const (
 	votesPerTurn        = 32      // of one peer, judged together with those of others
 	maxVoteAccounts     = 4096
 	maxTxJobs           = 256
+	maxAnswerJobs       = 256 // questions and answers of producers that wait for the driver
 	maxSeenBlocks       = 4096
 	maxSeenVotes        = 1 << 16
 	maxKnownBlocks      = 1024    // per peer

@@ -43,6 +43,7 @@ type Manager struct {
 	inbox   *voteInbox
 	certs   *jobQueue[*certificateJob]
 	txJob   *jobQueue[*txJob]
+	answers *jobQueue[*answerJob]
 	imports chan *importJob
 	decodes chan *decodeJob
 	asks    chan *askJob
@@ -109,6 +110,7 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 		inbox:   newVoteInbox(),
 		certs:   newJobQueue[*certificateJob](maxCertificateJobs, maxCertificateJobs*maxHandshakeBytes),
 		txJob:   newJobQueue[*txJob](maxTxJobs, maxTxJobs*maxTransactionsBytes),
+		answers: newJobQueue[*answerJob](maxAnswerJobs, maxAnswerJobs*maxToldVotes*block.MaxVoteBytes),
 		imports: make(chan *importJob, 1),
 		decodes: make(chan *decodeJob, 2*runtime.GOMAXPROCS(0)),
 		asks:    make(chan *askJob, 1),
@@ -138,7 +140,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.flushTimer.Stop()
 	defer m.flushTimer.Stop()
 	m.deps.Host.SetGate(m.gate)
-	for _, work := range []func(){m.checkWorker, m.addWorker, m.voteWorker, m.certificateWorker, m.txWorker, m.importWorker, m.askWorker, m.repairWorker, m.offerWorker} {
+	for _, work := range []func(){m.checkWorker, m.addWorker, m.voteWorker, m.certificateWorker, m.txWorker, m.importWorker, m.askWorker, m.repairWorker, m.offerWorker, m.answerWorker} {
 		m.wg.Go(work)
 	}
 	for range runtime.GOMAXPROCS(0) {
@@ -368,6 +370,7 @@ func (m *Manager) beat(p *peer, now time.Time) {
 	p.nextBeat = now.Add(m.cfg.Heartbeat)
 	p.helloCount = 0
 	p.account.setRates(votesAllowed(m.deps.Driver.Status().Seats, m.slot))
+	m.askProducer(p) // the first beat follows the first handshake at once
 	pos := m.position()
 	p.lastAsked = uint64(now.UnixNano())
 	t := Time{Xmt: p.lastAsked, Head: pos.Head, LIB: pos.LIB, Justified: pos.Justified}

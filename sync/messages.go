@@ -27,8 +27,9 @@ func RefOf(h *block.SealedHeader) Ref { return Ref{h.Number(), h.Slot(), h.Hash(
 type ServedModes uint64
 
 const (
-	ServeRange ServedModes = 1 << iota // sync_request
-	ServePull                          // one-sided reads of the served window (a provider's business)
+	ServeRange       ServedModes = 1 << iota // sync_request
+	ServePull                                // one-sided reads of the served window (a provider's business)
+	AnswersQuestions                         // the node understands Question and Answer: only then they may be sent to it
 )
 
 // Handshake introduces a node on a link and is sent again after an irreversible sync.
@@ -56,6 +57,15 @@ type Handshake struct {
 	SignerStart uint64             // Unix nanoseconds when the node's signer started; 0: no signer
 	Upgrades    common.Hash        // digest of the upgrades the node knows
 	Modes       ServedModes
+	// Optional, and only for a peer that set AnswersQuestions:
+	Question uint64    `rlp:"optional"` // what do you hold of my votes? Rising on a link; 0: none is open
+	Answer   ToldVotes `rlp:"optional"` // to a question of the receiver
+}
+
+// ToldVotes answers a Question: the newest votes of the asker's account that the sender holds, verified, newest first.
+type ToldVotes struct {
+	Question uint64 // that is answered; 0: no answer
+	Votes    []block.Vote
 }
 
 // HandshakeToken binds a handshake to chain, node and time: keccak256("bornode-handshake-1", chain id, node id, time).
@@ -81,6 +91,9 @@ func DecodeHandshake(b []byte) (*Handshake, error) {
 		}
 	}
 	if err := bound(TypeHandshake, "votes", len(h.Votes), maxOwnVotes); err != nil {
+		return nil, err
+	}
+	if err := bound(TypeHandshake, "votes told", len(h.Answer.Votes), maxToldVotes); err != nil {
 		return nil, err
 	}
 	if n := len(h.Sig); n != 0 && n != crypto.SignatureLength {

@@ -35,9 +35,16 @@ func samples() map[string][]byte {
 	b := newChain(3, chainShape{size: 10})[3]
 	bare := sampleHandshake()
 	bare.QC, bare.FC, bare.Votes, bare.Sig, bare.Key = nil, nil, nil, nil, common.Address{}
+	asks, answers := sampleHandshake(), sampleHandshake()
+	asks.Modes |= AnswersQuestions
+	asks.Question = 12
+	answers.Modes |= AnswersQuestions
+	answers.Answer = ToldVotes{Question: 13, Votes: []block.Vote{sampleVote(3), sampleVote(2)}}
 	return map[string][]byte{
 		"handshake":          sampleHandshake().Encode(),
 		"handshake_bare":     bare.Encode(),
+		"handshake_asks":     asks.Encode(),
+		"handshake_answers":  answers.Encode(),
 		"go_away":            (&GoAway{NotAMember, "node", 5}).Encode(),
 		"time":               (&Time{1, 2, 3, 4, Ref{5, 6, common.Hash{7}}, Ref{1, 1, common.Hash{1}}, 8}).Encode(),
 		"notice":             (&Notice{Blocks: IDs{ModeCatchUp, 9, []common.Hash{{1}}}, Transactions: IDs{Mode: ModeNone}}).Encode(),

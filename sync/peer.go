@@ -28,6 +28,9 @@ type peer struct {
 
 	account *voteAccount // shared; of the peer's votes, over all its links
 
+	question     uint64 // number of our newest question
+	questionSeen uint64 // of the peer's newest one
+
 	clock     clockFilter
 	lastAsked uint64 // Xmt of our newest time question
 	nextBeat  time.Time

@@ -88,7 +88,9 @@ func New(ctx context.Context, dir string, o Options) (*Chain, error) {
 	}
 	hash := f.chain.Genesis().Hash()
 	f.domain = block.Domain{ChainID: f.params.ChainID, Genesis: hash}
-	f.machine, err = dpos.New(dpos.DefaultConfig(f.params, keys.Account()), dpos.GenesisRoot(hash, gen.Schedule()))
+	machine := dpos.DefaultConfig(f.params, keys.Account())
+	machine.NeverSigned = true // the key is new
+	f.machine, err = dpos.New(machine, dpos.GenesisRoot(hash, gen.Schedule()))
 	return f, err
 }
 

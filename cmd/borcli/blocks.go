@@ -63,6 +63,7 @@ type finalityView struct {
 	FinalLagSlots hexutil.Uint64 `json:"finalLagSlots"`
 	Slot          hexutil.Uint64 `json:"slot"`
 	Stalled       bool           `json:"stalled"`
+	Silence       string         `json:"silence,omitempty"`
 }
 
 type pointView struct {
@@ -179,6 +180,9 @@ func printFinality(w io.Writer, f *finalityView) {
 	fmt.Fprintf(w, "slot now %d, final block %s behind\n", uint64(f.Slot), plural(int(f.FinalLagSlots), "slot")) //nolint:gosec // a count
 	if f.Stalled {
 		fmt.Fprintln(w, "finality is stalled: too few producers vote; see borcli peers and the producers' logs")
+	}
+	if f.Silence != "" {
+		fmt.Fprintln(w, "the node's signer casts no vote: "+f.Silence)
 	}
 }
 

@@ -44,7 +44,7 @@ func HeaderOf(h *block.SealedHeader) Header {
 }
 
 // Event is one input of the machine: Tick, HeaderEvent, Executed, Failed, VotesEvent, VerifiedVotesEvent, Tallied,
-// CertificateEvent, RangeEvent or Built.
+// CertificateEvent, RangeEvent, Heard or Built.
 type Event interface{ event() }
 
 type (
@@ -90,6 +90,15 @@ type (
 		Certificate *block.Certificate
 	}
 
+	// Heard says that another producer answered this start (rule 11): its handshake proved the account, and told all
+	// that it holds of ours. The caller verified what Certified and Told name.
+	Heard struct {
+		Producer  common.Address
+		Height    uint64       // of the LIB that it showed
+		Certified uint64       // slot of a block above our LIB that a verified certificate of its proves final; 0: none
+		Told      []block.Vote // genuine votes of ours. Those that the log lacks enter it, and silence us
+	}
+
 	// Built answers Ready.Produce. OK means that the block was sealed; it enters as a HeaderEvent of its own.
 	Built struct {
 		Slot uint64
@@ -106,6 +115,7 @@ func (VerifiedVotesEvent) event() {}
 func (Tallied) event()            {}
 func (CertificateEvent) event()   {}
 func (RangeEvent) event()         {}
+func (Heard) event()              {}
 func (Built) event()              {}
 
 // Checks is what remains to be verified of a header that passed Check: signatures.

@@ -56,6 +56,7 @@ func newChaos(t *testing.T, seed int64, epoch uint64, schedule, next block.Sched
 		}
 		n := &chaosNode{cfg: DefaultConfig(p, account(i)), root: root}
 		n.cfg.Bugs = bugs
+		n.cfg.Bugs.SkipFirstSync = true // the tests of rule 11 are in firstsync_test.go
 		n.start(t)
 		c.nodes = append(c.nodes, n)
 	}

@@ -19,6 +19,8 @@ type Config struct {
 	Signed            []SignRecord // the WAL, in any order
 	SilentUntilProven bool         // the WAL is missing: sign nothing until the chain proves a source from after the start
 
+	NeverSigned bool // the key was never used before this start: no line is needed (rule 11)
+
 	Bugs Bugs // for the checkers' tests only
 }
 
@@ -56,5 +58,6 @@ type Bugs struct {
 	ForgetWAL          bool // starts as if it had signed nothing (rule 11)
 	VoteBeforeExecute  bool // prevotes what it has not executed (rule 3)
 	ProduceTwice       bool // produces a slot again after a restart (rule 11)
+	SkipFirstSync      bool // signs at once after a start, whatever others know (rule 11, first sync and line)
 	IgnoreStall        bool // neither slows down nor asks others to (rule 10)
 }

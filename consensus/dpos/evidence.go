@@ -184,7 +184,7 @@ func (m *Machine) doubt(x *pooled) {
 		return
 	}
 	if x.alone {
-		m.own.silence(m, x.Target.Slot)
+		m.own.recall(m, []block.Vote{x.Vote})
 		return
 	}
 	s := m.schedulesOf(x)
@@ -201,7 +201,7 @@ func (m *Machine) recognise(x *pooled) {
 		return
 	}
 	m.pool.ownCheck = false
-	if x.good && !m.own.cast(x.Link) {
-		m.own.silence(m, x.Target.Slot)
+	if x.good {
+		m.own.recall(m, []block.Vote{x.Vote})
 	}
 }

@@ -26,6 +26,7 @@ type Machine struct {
 	reported map[seat]bool // double seals told, above the LIB
 	pool     pool
 	own      signer
+	first    firstSync
 
 	out       Ready // gathered by events
 	ready     *Ready
@@ -90,6 +91,8 @@ func (m *Machine) Step(ev Event) error {
 		return m.certificate(ev.Certificate)
 	case RangeEvent:
 		return m.enterRange(ev.Headers, ev.Certificate)
+	case Heard:
+		m.hear(&ev)
 	case Built:
 		// A slot that was not used stays used: its record is in the WAL.
 	default:
@@ -106,6 +109,13 @@ func (m *Machine) tick(now time.Duration) {
 	slot := uint64(0)
 	if now > 0 {
 		slot = uint64(now / m.p.Slot())
+	}
+	if !m.ticked {
+		began := int64(now / m.p.Slot())
+		if now < 0 && now%m.p.Slot() != 0 {
+			began-- // rounded down: slots before genesis are negative
+		}
+		m.first.begin(&m.cfg, began)
 	}
 	j := m.tree.just.Point()
 	switch {
@@ -223,7 +233,7 @@ func (m *Machine) room(n *node) error {
 func (m *Machine) remove(n *node) {
 	m.out.Dropped = m.tree.detach(n, m.out.Dropped)
 	m.tree.refresh()
-	m.pool.prune(m.tree.root.Slot)
+	m.pool.prune(m.tree.root.Slot, m.tree.root.next)
 	m.dirty = true
 }
 
@@ -283,6 +293,7 @@ func (m *Machine) apply(n *node, c *block.Certificate) {
 		return // of the tail: final long since
 	}
 	m.dirty = true
+	m.own.certified(m, n, c)
 	if c.Kind == block.Prevote {
 		if n.qc == nil {
 			n.qc = c
@@ -312,7 +323,7 @@ func (m *Machine) finalize(n *node) {
 	}
 	f.Point, f.Height, f.FC, f.QC, f.Root = n.Point(), n.Height, n.fc, n.qc, rootOf(n)
 	m.out.Dropped = append(m.out.Dropped, dropped...)
-	m.pool.prune(n.Slot)
+	m.pool.prune(n.Slot, n.next)
 	m.own.trim(n)
 	for s := range m.reported {
 		if s.slot <= n.Slot {

@@ -161,6 +161,7 @@ func newNetwork(t *testing.T, n int, p block.Parameters, schedule block.Schedule
 		next:  func(uint64) block.Schedule { return schedule }}
 	for i := range n {
 		x := &peer{net: net, id: i, cfg: DefaultConfig(p, account(i)), exec: true}
+		x.cfg.Bugs.SkipFirstSync = true // the tests of rule 11 are in firstsync_test.go
 		net.peers = append(net.peers, x)
 		x.start(net.root)
 	}

@@ -21,6 +21,7 @@ type play struct {
 
 func newPlay(t *testing.T, bugs Bugs, epoch uint64, honest ...int) *play {
 	p := &play{t: t, actors: map[int]*lab{}, known: map[common.Hash]Header{}, extent: map[common.Hash]*node{}}
+	bugs.SkipFirstSync = true // the tests of rule 11 are in firstsync_test.go
 	for _, i := range honest {
 		l := newLab(t, func(c *Config) {
 			c.Self, c.Bugs, c.Params.EpochBlocks, c.Signed = account(i), bugs, epoch, nil

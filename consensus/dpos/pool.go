@@ -2,6 +2,7 @@ package dpos
 
 import (
 	"fmt"
+	"sort"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -27,6 +28,7 @@ type voter struct {
 	known   []*pooled
 	unknown []*pooled
 	caught  map[offence]bool // told already
+	past    [2]block.Vote    // newest verified prevote and precommit that left with the LIB: what the voter is told after its restart
 }
 
 // tally gathers the votes on one block of one kind.
@@ -380,11 +382,37 @@ func without(list []*pooled, x *pooled) []*pooled {
 	return list
 }
 
-// prune forgets votes at or below the LIB and on blocks that left, and voters without votes.
-func (p *pool) prune(lib uint64) {
+// remember keeps the newest verified vote of each kind that is about to leave with the LIB.
+func (w *voter) remember(lib uint64) {
+	for _, x := range w.known {
+		i := 0
+		if x.Kind == block.Precommit {
+			i = 1
+		}
+		if x.good && x.Signature != (block.BLSSignature{}) && x.Target.Slot <= lib && x.Target.Slot > w.past[i].Target.Slot {
+			w.past[i] = x.Vote
+		}
+	}
+}
+
+// sortVotes sorts newest first, by target, then kind.
+func sortVotes(vs []block.Vote) {
+	sort.SliceStable(vs, func(i, j int) bool {
+		a, b := &vs[i], &vs[j]
+		if a.Target.Slot != b.Target.Slot {
+			return a.Target.Slot > b.Target.Slot
+		}
+		return a.Kind > b.Kind
+	})
+}
+
+// prune forgets votes at or below the LIB and on blocks that left, and voters without votes. Of who has a seat the
+// newest votes are remembered.
+func (p *pool) prune(lib uint64, seats *regime) {
 	voters := p.voters[:0]
 	p.unknown = 0
 	for _, w := range p.voters {
+		w.remember(lib)
 		w.known = kept(w.known, lib)
 		w.unknown = kept(w.unknown, lib)
 		p.unknown += len(w.unknown)
@@ -393,7 +421,7 @@ func (p *pool) prune(lib uint64) {
 				delete(w.caught, o)
 			}
 		}
-		if len(w.known)+len(w.unknown)+len(w.caught) == 0 {
+		if len(w.known)+len(w.unknown)+len(w.caught) == 0 && (w.past == [2]block.Vote{} || !seats.knows(w.account)) {
 			delete(p.index, w.account)
 			continue
 		}

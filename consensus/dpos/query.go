@@ -67,6 +67,9 @@ func (m *Machine) Seats() (n int) {
 	return n
 }
 
+// ChildSchedules are the schedules that votes on children of the LIB are counted for.
+func (m *Machine) ChildSchedules() []block.Schedule { return m.counting(m.tree.root.next) }
+
 // Announces reports whether a child of this block must carry the next schedule.
 func (m *Machine) Announces(parent common.Hash) (bool, error) {
 	n, err := m.known(parent)

@@ -67,7 +67,7 @@ func (m *Machine) alarm() time.Duration {
 func (m *Machine) produce(rd *Ready) {
 	s := &m.own
 	h := m.tree.head()
-	if m.cfg.Self == (common.Address{}) || !m.ticked || m.now < 0 || m.slot <= h.Slot {
+	if m.cfg.Self == (common.Address{}) || !m.ticked || m.now < 0 || m.slot <= h.Slot || !m.maySeal() {
 		return
 	}
 	if k := len(s.produced); k > 0 && s.produced[k-1] >= m.slot {
@@ -89,9 +89,6 @@ func (m *Machine) produce(rd *Ready) {
 			p.QC, source = n.qc, n.Point()
 			break
 		}
-	}
-	if !s.mayRest(source.Slot) {
-		return
 	}
 	if p.EmptyOnly = m.slow(p.Height, final) && !m.bugs.IgnoreStall; p.EmptyOnly && m.slot-h.Slot < m.p.TurnSlots+1 {
 		return

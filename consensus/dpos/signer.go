@@ -156,7 +156,53 @@ func (s *signer) silence(m *Machine, slot uint64) {
 	m.dirty = true
 }
 
-// mayRest reports whether we may sign what rests on a source of this slot.
+// recall enters genuine votes of ours that the log lacks, as if cast just now, and silences us: who signed them and
+// does not know may have signed more.
+func (s *signer) recall(m *Machine, votes []block.Vote) {
+	for i := range votes {
+		l := votes[i].Link
+		if s.cast(l) || s.older(l) {
+			continue
+		}
+		if s.bugs.ForgetWAL {
+			s.silence(m, l.Target.Slot)
+			continue
+		}
+		known := s.below(l.Target.Slot)
+		switch l.Kind {
+		case block.Prevote:
+			s.prevotes = add(s.prevotes, l)
+			m.out.Records = append(m.out.Records, SignRecord{Kind: RecordPrevote, Slot: l.Target.Slot, Link: l})
+		case block.Precommit:
+			s.precommits = add(s.precommits, l)
+			m.out.Records = append(m.out.Records, SignRecord{Kind: RecordPrecommit, Slot: l.Target.Slot, Link: l})
+		}
+		m.dirty = true
+		if !known {
+			s.silence(m, l.Target.Slot)
+		}
+	}
+}
+
+// certified looks for a vote of ours in a verified certificate on n that we do not remember. The certificate proves
+// that we signed, though the vote itself is not in it.
+func (s *signer) certified(m *Machine, n *node, c *block.Certificate) {
+	if m.cfg.Self == (common.Address{}) || s.bugs.ForgetWAL || s.cast(c.Link) || s.below(c.Target.Slot) || s.older(c.Link) {
+		return
+	}
+	voters, err := c.Voters(m.counting(n.own))
+	if err != nil {
+		return
+	}
+	for _, v := range voters {
+		if v.Account == m.cfg.Self {
+			s.silence(m, c.Target.Slot)
+			return
+		}
+	}
+}
+
+// mayRest reports whether we may vote for what rests on a source of this slot.
 func (s *signer) mayRest(source uint64) bool {
 	return !s.waiting && !s.lost && (!s.floored || source > s.floor)
 }
@@ -222,7 +268,7 @@ func (s *signer) barsPrecommit(t *tree, b *node) bool {
 
 // vote casts what the rules ask for.
 func (m *Machine) vote(rd *Ready) {
-	if m.cfg.Self == (common.Address{}) || !m.ticked || m.now < 0 {
+	if m.cfg.Self == (common.Address{}) || !m.ticked || m.now < 0 || !m.synced() {
 		return
 	}
 	prevoted := m.prevote(rd)
@@ -241,7 +287,7 @@ func (m *Machine) prevote(rd *Ready) bool {
 	if last := newest(s.prevotes); n.Slot <= last.Target.Slot && !(m.bugs.SkipSlotRule && !s.votedOn(n.Point())) {
 		return false
 	}
-	if !s.mayRest(n.source.Slot) || s.barsPrevote(n) && !m.bugs.SkipLinkRule {
+	if n.Slot <= m.first.line || !s.mayRest(n.source.Slot) || s.barsPrevote(n) && !m.bugs.SkipLinkRule {
 		return false
 	}
 	l := block.Link{Kind: block.Prevote, Source: n.source, Target: n.Point()}
@@ -281,7 +327,7 @@ func (m *Machine) precommit(rd *Ready, prevoted bool) {
 	}
 	for i := len(due) - 1; i >= 0; i-- {
 		n := due[i]
-		if !n.own.sits(m.cfg.Self) || !s.mayRest(n.Slot) || len(s.precommits) >= maxOwnVotes {
+		if !n.own.sits(m.cfg.Self) || n.Slot <= m.first.line || !s.mayRest(n.Slot) || len(s.precommits) >= maxOwnVotes {
 			continue
 		}
 		if s.barsPrecommit(m.tree, n) && !m.bugs.SkipLinkRule {
@@ -298,9 +344,11 @@ func (m *Machine) emit(rd *Ready, k RecordKind, l block.Link) {
 	rd.Votes = append(rd.Votes, block.Vote{Link: l, Voter: m.cfg.Self})
 }
 
-// Silent reports whether rule 11 keeps us from signing: the preferred chain does not prove a source above the floor.
+// Silent reports whether rule 11 keeps us from voting: too few others answered this start, the line has not passed, or
+// the preferred chain does not prove a source above the floor.
 func (m *Machine) Silent() bool {
-	return m.cfg.Self != (common.Address{}) && !m.own.mayRest(m.tree.head().source.Slot)
+	w := m.Waiting()
+	return m.cfg.Self != (common.Address{}) && (w.Answers > 0 || w.Certified > 0 || w.Line > 0 || w.Floor > 0)
 }
 
 // OwnVotes are our newest votes above the LIB, unsigned, newest first, at most max: for handshakes.
