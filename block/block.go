@@ -89,6 +89,8 @@ type Block struct {
 	*SealedHeader
 	Transactions types.Transactions
 	Senders      []common.Address
+
+	received *received // nil: not checked as a whole
 }
 
 // BodyDigest is BLAKE3-256 over the RLP of the transaction list followed by the senders' 20 bytes each.

@@ -19,7 +19,10 @@ func (s *Store) PutReversible(blocks []*block.Block) error {
 	added := make([]addedBlock, 0, len(blocks))
 	size := 0
 	for _, b := range blocks {
-		payload := b.Encode()
+		payload := b.Received() // the bytes that came are the bytes stored
+		if payload == nil {
+			payload = b.Encode()
+		}
 		if len(payload) > maxPayloadBytes {
 			return fmt.Errorf("%v has %d bytes, %d allowed", b, len(payload), maxPayloadBytes)
 		}

@@ -53,6 +53,9 @@ func recordOf(height uint64, hash common.Hash, payload []byte) []byte {
 
 // encodeRecord encodes a block as a record in one buffer.
 func encodeRecord(b *block.Block) ([]byte, error) {
+	if raw := b.Received(); raw != nil && len(raw) <= maxPayloadBytes {
+		return recordOf(b.Number(), b.Hash(), raw), nil
+	}
 	buf := bytes.NewBuffer(make([]byte, recordHeaderBytes, recordHeaderBytes+1024+160*len(b.Transactions)))
 	if err := rlp.Encode(buf, b); err != nil {
 		return nil, fmt.Errorf("encode %v: %w", b, err)

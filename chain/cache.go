@@ -39,7 +39,7 @@ func (c *bodyCache) get(h common.Hash) *block.Block {
 }
 
 func (c *bodyCache) put(b *block.Block) {
-	h, size := b.Hash(), uint64(2048)
+	h, size := b.Hash(), uint64(2048+len(b.Received()))
 	for _, tx := range b.Transactions {
 		size += tx.Size() + 512 // what a decoded transaction takes beside its bytes
 	}

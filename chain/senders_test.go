@@ -49,6 +49,28 @@ func TestForgedSendersFailWithKnownTransactions(t *testing.T) {
 	b.give(x)
 }
 
+// A block that was checked as a whole when it was decoded is still checked for what its header and its signatures say.
+func TestReceivedBlocksAreChecked(t *testing.T) {
+	gen := newTestGenesis(t, nil)
+	a, b := newTestNode(t, gen), newTestNode(t, gen)
+	x := a.build(0, a.transfer(0, 100), a.transfer(1, 101))
+	received := func(x *block.Block) *block.Block {
+		y, err := block.DecodeWhole(x.Encode(), 0)
+		require.NoError(t, err)
+		return y
+	}
+	require.NoError(t, b.CheckBody(received(x), false))
+	forged := copyOf(x)
+	forged.Senders[0], forged.Senders[1] = forged.Senders[1], forged.Senders[0]
+	require.ErrorIs(t, b.CheckBody(received(whole(forged)), false), ErrInvalidBody)
+	swapped := received(x)
+	swapped.Senders = []common.Address{swapped.Senders[1], swapped.Senders[0]}
+	require.ErrorContains(t, b.CheckBody(swapped, false), "body digest", "other parts have no proof")
+	root := whole(copyOf(x))
+	root.Header.TxHash = common.Hash{1}
+	require.ErrorContains(t, b.CheckBody(received(root), false), "transaction root")
+}
+
 // whole makes record and header name the body that b has.
 func whole(b *block.Block) *block.Block {
 	rec, h := *b.Record, types.CopyHeader(b.Header)

@@ -110,11 +110,7 @@ func (m *Manager) checkWorker() {
 // this before, so the sender of one that fails is at fault itself; what only recovering the senders or executing the
 // block can show is the fault of its producer alone.
 func wholeBlock(raw []byte) (*block.Block, error) {
-	b, err := block.DecodeBlock(raw, 0)
-	if err != nil {
-		return nil, err
-	}
-	return b, checkWhole(b)
+	return block.DecodeWhole(raw, 0)
 }
 
 func (m *Manager) onChecked(j *checkJob, v Verdict, err error) {
