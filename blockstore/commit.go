@@ -148,7 +148,7 @@ func (st *stage) payload(r *reversible) ([]byte, error) {
 	}
 	b, err := st.s.meta.Get(blockKey(prefixReversible, r.height, r.hash), nil)
 	if err != nil {
-		return nil, ErrCorrupt{r.height, err}
+		return nil, ErrCorrupt{Height: r.height, Cause: err}
 	}
 	return b, nil
 }

@@ -99,7 +99,7 @@ func (s *Store) ReceiptsAt(height uint64, hash common.Hash) (types.Receipts, err
 
 // Transaction says where a transaction is: in an irreversible block if it is in one, else in the highest reversible
 // block that has it. Whether that block is on the preferred branch is for the caller to decide; with several branches
-// use TransactionLocations. Errors wrap ErrNotFound.
+// use TransactionLocations. Errors wrap ErrNotFound; ErrCorrupt and ErrIndexing say that it may exist all the same.
 func (s *Store) Transaction(tx common.Hash) (blockHash common.Hash, height, index uint64, err error) {
 	locs, err := s.TransactionLocations(tx)
 	if err != nil {
@@ -133,8 +133,12 @@ func (s *Store) TransactionLocations(tx common.Hash) ([]TxLocation, error) {
 			locs = append(locs[:at], append([]TxLocation{loc}, locs[at:]...)...)
 			continue
 		}
-		if e, err := s.entry(loc.Height); err == nil && e.Hash == loc.Block {
+		e, err := s.entry(loc.Height)
+		if err == nil && e.Hash == loc.Block {
 			return []TxLocation{loc}, nil
+		}
+		if err != nil && !block.IsAbsent(err) { // it may be the block that has the transaction
+			return nil, err
 		}
 	}
 	if err := it.Error(); err != nil {
@@ -142,6 +146,11 @@ func (s *Store) TransactionLocations(tx common.Hash) ([]TxLocation, error) {
 			return nil, closed
 		}
 		return nil, fmt.Errorf("look up transaction %s: %w", tx, s.derivedError(err))
+	}
+	if len(locs) == 0 {
+		if err := s.notIndexed(); err != nil {
+			return nil, fmt.Errorf("look up transaction %s: %w", tx, err)
+		}
 	}
 	return locs, nil
 }

@@ -2,28 +2,21 @@ package blockstore
 
 import (
 	"errors"
-	"fmt"
+
+	"github.com/bornode/bornode/block"
 )
 
 // What the caller does: ErrNotFound and ErrPruned: ask a peer or answer "unknown"; ErrCorrupt: fetch the block from a
-// peer and Replace it; ErrUnlinked: a bug or a lying peer, drop the block; ErrFailed: stop the node, reads still work.
+// peer and Replace it; ErrUnlinked: a bug or a lying peer, drop the block; ErrFailed: stop the node, reads still work;
+// ErrIndexing: ask again.
 var (
-	ErrNotFound = errors.New("not in the block store")
-	ErrPruned   = errors.New("pruned from the block store")
+	ErrNotFound = block.ErrNotFound
+	ErrPruned   = block.ErrPruned
 	ErrUnlinked = errors.New("block does not link to the store's last irreversible block")
 	ErrFailed   = errors.New("block store has failed and takes no more writes; free the disk's trouble and restart the node")
 	ErrClosed   = errors.New("block store is closed")
+	ErrIndexing = errors.New("the index of transactions is being rebuilt")
 )
 
-// ErrCorrupt says that the stored block of this height cannot be served: its bytes are damaged or missing. Find it
-// with errors.As.
-type ErrCorrupt struct {
-	Height uint64
-	Cause  error
-}
-
-func (e ErrCorrupt) Error() string {
-	return fmt.Sprintf("stored block %d is damaged (fetch it again): %v", e.Height, e.Cause)
-}
-
-func (e ErrCorrupt) Unwrap() error { return e.Cause }
+// ErrCorrupt names a block that is there but cannot be served.
+type ErrCorrupt = block.ErrCorrupt

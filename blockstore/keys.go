@@ -24,6 +24,7 @@ import (
 // Keys of the derived database.
 //
 //	m/hashed            height: up to here every hash -> height is durable
+//	m/txs               height: the transactions of blocks below it are in the index; all ones: of all blocks
 //	h | hash            height
 //	r | height | hash   receipts, go-ethereum's storage encoding
 //	t | tx hash | first 8 bytes of block hash -> height | index u32 | other 24 bytes of block hash
@@ -34,6 +35,7 @@ const (
 	keyFC     = "m/fc"
 	keyRoot   = "m/root"
 	keyHashed = "m/hashed"
+	keyTxs    = "m/txs"
 
 	format = "1"
 

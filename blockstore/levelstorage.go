@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/syndtr/goleveldb/leveldb/storage"
 )
@@ -23,6 +24,8 @@ type levelStorage struct {
 	fs   FS
 	dir  string
 	gate *gate
+
+	dropped atomic.Bool // goleveldb has passed over damage: entries may be lost
 
 	mu     sync.Mutex
 	locked bool
@@ -84,7 +87,13 @@ func (l *levelStorage) Lock() (storage.Locker, error) {
 	return &levelLock{l: l}, nil
 }
 
-func (l *levelStorage) Log(string) {}
+// Log looks for what goleveldb tells in no other way: that it has passed over damaged parts of a journal, or of the list
+// of tables, when it opened the database.
+func (l *levelStorage) Log(line string) {
+	if strings.Contains(line, "journal@drop") {
+		l.dropped.Store(true)
+	}
+}
 
 func (l *levelStorage) SetMeta(fd storage.FileDesc) error {
 	if !storage.FileDescOk(fd) {

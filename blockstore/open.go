@@ -63,7 +63,7 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 		headers: lru.NewCache[common.Hash, *block.SealedHeader](maxHeaderCache),
 		ops:     make(chan *op, maxQueuedOps),
 		closing: make(chan struct{}),
-		stopped: make(chan struct{}),
+		stopped: make(chan struct{}), replaced: make(chan struct{}, 1),
 	}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())
@@ -72,6 +72,10 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 	s.openPage()
 	s.metrics = newMetrics(reg, s)
 	go s.run()
+	if s.filling.Load() != nil && !looking {
+		s.wg.Add(1)
+		go s.fillTransactions()
+	}
 	return s, nil
 }
 
@@ -110,7 +114,10 @@ func (s *Store) open() (err error) {
 			err = s.fillHashIndex()
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return s.openTransactionIndex()
 }
 
 // load reads the state; recovered says that the database may have lost entries.
@@ -156,6 +163,9 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", derivedDir, err)
+	}
+	if stor.dropped.Load() {
+		return db, s.refillIndexes(db)
 	}
 	return db, nil
 }

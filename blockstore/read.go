@@ -9,7 +9,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/syndtr/goleveldb/leveldb"
-	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
 )
@@ -139,22 +138,6 @@ func (s *Store) decodeHeader(payload []byte, height uint64, hash common.Hash) (*
 	}
 	s.headers.Add(hash, h)
 	return h, nil
-}
-
-// corrupt reports damage, once per read, and makes the error that names the height.
-func (s *Store) corrupt(height uint64, cause error) error {
-	if err := s.closedError(cause); err != nil {
-		return err
-	}
-	var inner ErrCorrupt
-	if errors.As(cause, &inner) {
-		cause = inner.Cause
-	}
-	if s.metrics != nil {
-		s.metrics.corrupt.Inc()
-	}
-	s.log.Error("a stored block is damaged", zap.Uint64("height", height), zap.Error(cause))
-	return ErrCorrupt{height, cause}
 }
 
 // closedError is ErrClosed if that is why a read failed.

@@ -73,6 +73,11 @@ func (s *Store) replace(height uint64, hash common.Hash, rec []byte) error {
 	}
 	s.blocks.remove(hash)
 	s.headers.Remove(hash)
+	s.damaged.forget(height)
+	select {
+	case s.replaced <- struct{}{}:
+	default:
+	}
 	s.log.Info("restored a damaged block", zap.Uint64("height", height))
 	return nil
 }
@@ -151,7 +156,7 @@ func (s *Store) placeOf(seg Segment, height uint64, size int) (uint64, error) {
 	if height == seg.First {
 		return segmentHeaderBytes, nil
 	}
-	if e, err := s.readEntry(height - 1); err == nil && e.Segment == seg.Number {
+	if e, err := s.entry(height - 1); err == nil && e.Segment == seg.Number { // if it is lost too, this notes it
 		return uint64(e.End()), nil //nolint:gosec // not negative
 	}
 	if height == seg.Last {

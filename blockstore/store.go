@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/lru"
@@ -31,8 +32,10 @@ type Store struct {
 	headers *lru.Cache[common.Hash, *block.SealedHeader]
 
 	ops      chan *op
-	closing  chan struct{} // closed first: no new operations
-	stopped  chan struct{} // the writer has ended
+	closing  chan struct{}  // closed first: no new operations
+	stopped  chan struct{}  // the writer has ended
+	replaced chan struct{}  // capacity 1: some block was replaced
+	wg       sync.WaitGroup // goroutines beside the writer
 	closeOne sync.Once
 	closeErr error
 
@@ -40,6 +43,9 @@ type Store struct {
 	asides   map[string]string // folder of what was set aside, by reason
 	moved    []Aside
 	findings []Problem
+
+	damaged damagedHeights
+	filling atomic.Pointer[txFilling] // nil: the index of transactions is whole
 
 	mu sync.RWMutex
 	state
@@ -160,6 +166,7 @@ func (s *Store) Close() error {
 	s.closeOne.Do(func() {
 		close(s.closing)
 		<-s.stopped
+		s.wg.Wait()
 		s.closeErr = s.release()
 	})
 	return s.closeErr

@@ -126,8 +126,8 @@ func (f *filler) fill(ctx context.Context, src TxSource, start time.Time, budget
 		case err == nil:
 			f.room -= size
 			src.Shift()
-		case f.db.Error() != nil:
-			return fmt.Errorf("build: read state: %w", f.db.Error())
+		case f.readError() != nil:
+			return fmt.Errorf("build: %w", f.readError())
 		case errors.Is(err, core.ErrNonceTooLow): // another block took it
 			f.skipped++
 			src.Shift()
@@ -176,8 +176,8 @@ func (c *Chain) assemble(f *filler, p *node, req BuildRequest) (*Built, error) {
 	h.Root = f.db.IntermediateRoot(f.evm.GetRules())
 	x := <-roots
 	h.TxHash, h.ReceiptHash = x[0], x[1]
-	if err := f.db.Error(); err != nil {
-		return nil, fmt.Errorf("build block %d: read state: %w", p.height+1, err)
+	if err := f.readError(); err != nil {
+		return nil, fmt.Errorf("build block %d: %w", p.height+1, err)
 	}
 	h.Bloom, h.GasUsed, h.RequestsHash = types.MergeBloom(f.receipts), f.gas.Used(), &requests
 	h.Extra = rec.Hash().Bytes()

@@ -3,6 +3,7 @@ package chain
 import (
 	"errors"
 	"math/big"
+	"sync/atomic"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/consensus"
@@ -12,19 +13,45 @@ import (
 	"github.com/ethereum/go-ethereum/params"
 )
 
-// chainContext shows the chain to go-ethereum's EVM helpers and tracers.
-type chainContext struct{ c *Chain }
+// EVMChain is the chain as go-ethereum's EVM helpers and tracers want it: headers by hash and number, and an engine that
+// knows who made a block. The engine prepares, verifies and seals nothing; consensus and this package do. One is for one
+// execution: go-ethereum's interface has no errors, so that of the first header which could not be read stands in Err,
+// and whoever executed must look there before it believes the result. Safe for concurrent use.
+type EVMChain interface {
+	core.ChainContext
+	Err() error // nil: the execution saw all headers that it asked for
+}
 
-// Context is the chain as go-ethereum's EVM helpers want it: headers by hash and number, and an engine that knows who
-// made a block. The engine prepares, verifies and seals nothing; consensus and this package do.
-func (c *Chain) Context() core.ChainContext { return chainContext{c} }
+// Context is a new EVMChain.
+func (c *Chain) Context() EVMChain { return &evmChain{c: c} }
 
-func (x chainContext) Config() *params.ChainConfig                     { return x.c.config }
-func (x chainContext) CurrentHeader() *types.Header                    { return x.c.CurrentHeader() }
-func (x chainContext) GetHeaderByNumber(n uint64) *types.Header        { return x.c.HeaderByNumber(n) }
-func (x chainContext) GetHeaderByHash(h common.Hash) *types.Header     { return x.c.HeaderByHash(h) }
-func (x chainContext) GetHeader(h common.Hash, _ uint64) *types.Header { return x.c.HeaderByHash(h) }
-func (x chainContext) Engine() consensus.Engine                        { return engine{} }
+type evmChain struct {
+	c      *Chain
+	failed atomic.Pointer[error]
+}
+
+func (x *evmChain) Err() error {
+	if err := x.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (x *evmChain) header(h *types.Header, err error) *types.Header {
+	if err != nil {
+		x.failed.CompareAndSwap(nil, &err)
+	}
+	return h
+}
+
+func (x *evmChain) Config() *params.ChainConfig  { return x.c.config }
+func (x *evmChain) CurrentHeader() *types.Header { return x.c.CurrentHeader() }
+func (x *evmChain) Engine() consensus.Engine     { return engine{} }
+func (x *evmChain) GetHeaderByNumber(n uint64) *types.Header {
+	return x.header(x.c.HeaderByNumber(n))
+}
+func (x *evmChain) GetHeaderByHash(h common.Hash) *types.Header     { return x.header(x.c.HeaderByHash(h)) }
+func (x *evmChain) GetHeader(h common.Hash, _ uint64) *types.Header { return x.GetHeaderByHash(h) }
 
 var errNoEngine = errors.New("go-ethereum's engine interface verifies and seals nothing here")
 

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/bornode/bornode/block"
@@ -75,7 +76,12 @@ func (c *Chain) read(h *types.Header, to common.Address, data []byte) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	evm := vm.NewEVM(c.blockContext(h), db, c.config, vm.Config{})
+	seen := c.Context()
+	evm := vm.NewEVM(c.blockContext(h, seen), db, c.config, vm.Config{})
 	defer evm.Release()
-	return systemCall(evm, to, data, contracts.SystemCallGas)
+	ret, err := systemCall(evm, to, data, contracts.SystemCallGas)
+	if readErr := errors.Join(db.Error(), seen.Err()); readErr != nil {
+		return nil, fmt.Errorf("call of %s at block %s: %w", to, h.Number, readErr)
+	}
+	return ret, err
 }

@@ -94,8 +94,8 @@ func (n *crashNode) adopt(bs []*block.Block) error {
 	for _, b := range bs {
 		lib := n.Final()
 		if b.Number() <= lib.Number() {
-			if n.CanonicalHash(b.Number()) != b.Hash() {
-				return nil // a losing branch
+			if h, err := n.CanonicalHash(b.Number()); err != nil || h != b.Hash() {
+				return err // nil: a losing branch
 			}
 			continue
 		}
@@ -277,9 +277,12 @@ func checkOpened(t *testing.T, dir string, l *life) {
 	require.NoError(t, err)
 	require.EqualValues(t, min(h.Number(), trunkLen), db.GetNonce(testAccount(0)), "one transfer a block")
 	for x := h; x.Number() > 0; {
-		p := n.Sealed(x.Parent())
+		p, err := n.Sealed(x.Parent())
+		require.NoError(t, err)
 		require.NotNil(t, p, "block %d", x.Number()-1)
-		require.Equal(t, p.Hash(), n.CanonicalHash(p.Number()))
+		at, err := n.CanonicalHash(p.Number())
+		require.NoError(t, err)
+		require.Equal(t, p.Hash(), at)
 		x = p
 	}
 }
@@ -304,8 +307,9 @@ func checkEnd(t *testing.T, dir string, l *life, want common.Hash) {
 		rs, err := n.Receipts(b.Hash())
 		require.NoError(t, err)
 		require.Len(t, rs, 1)
-		_, h, _, _, ok := n.Transaction(b.Transactions[0].Hash())
-		require.True(t, ok, "transaction of block %d", b.Number())
-		require.Equal(t, b.Hash(), h)
+		found, err := n.Transaction(b.Transactions[0].Hash())
+		require.NoError(t, err)
+		require.NotNil(t, found, "transaction of block %d", b.Number())
+		require.Equal(t, b.Hash(), found.Block)
 	}
 }

@@ -16,7 +16,7 @@ var (
 	// ErrUnknownBlock is wrapped when a block (or the parent of one) is not in the tree.
 	ErrUnknownBlock = errors.New("unknown block")
 	// ErrNotFound is what a Store's errors wrap for a block, receipt or transaction that it does not hold.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = block.ErrNotFound
 	// ErrStateUnavailable is wrapped when the state of a block is neither in memory nor in the kept history.
 	ErrStateUnavailable = errors.New("state not available")
 	// ErrNotOnLIB is wrapped when blocks or a final update do not continue the last irreversible block.

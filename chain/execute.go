@@ -33,6 +33,7 @@ type run struct {
 	rules    *blockRules
 	header   *types.Header
 	db       *state.StateDB
+	context  EVMChain
 	evm      *vm.EVM
 	gas      *core.GasPool
 	receipts types.Receipts
@@ -46,18 +47,31 @@ func readerOf(db *state.StateDB) func() (state.Reader, error) {
 
 // newRun begins a block on its parent's state: what comes into force with it, then the calls of every block's start.
 func (c *Chain) newRun(h *types.Header, db *state.StateDB, rules *blockRules) *run {
-	evm := vm.NewEVM(c.blockContext(h), db, c.config, vm.Config{})
+	context := c.Context()
+	evm := vm.NewEVM(c.blockContext(h, context), db, c.config, vm.Config{})
 	evm.SetJumpDestCache(c.jumpDests)
 	evm.SetPrecompileCache(c.precompiles)
-	r := &run{c: c, rules: rules, header: h, db: db, evm: evm, gas: core.NewGasPool(h.GasLimit)}
+	r := &run{c: c, rules: rules, header: h, db: db, context: context, evm: evm, gas: core.NewGasPool(h.GasLimit)}
 	rules.enforce(db)
 	db.Finalise(evm.GetRules())
 	blockStart(evm, h)
 	return r
 }
 
-func (c *Chain) blockContext(h *types.Header) vm.BlockContext {
-	return core.NewEVMBlockContext(h, c.Context(), &h.Coinbase)
+func (c *Chain) blockContext(h *types.Header, context EVMChain) vm.BlockContext {
+	return core.NewEVMBlockContext(h, context, &h.Coinbase)
+}
+
+// readError is why this node could not read what the execution asked for: go-ethereum remembers it and goes on with
+// zero values, for an account as for BLOCKHASH of a block whose header is damaged. The result is then worth nothing.
+func (r *run) readError() error {
+	if err := r.db.Error(); err != nil {
+		return fmt.Errorf("read state: %w", err)
+	}
+	if err := r.context.Err(); err != nil {
+		return fmt.Errorf("read headers: %w", err)
+	}
+	return nil
 }
 
 // apply executes one transaction. After an error the state is as before.
@@ -183,8 +197,8 @@ func (c *Chain) execute(b *block.Block, parent *block.SealedHeader, pt *track) (
 	root := r.db.IntermediateRoot(r.evm.GetRules())
 	gotReceipts := <-receiptRoot
 	place(r.receipts, r.logs, b.Hash())
-	if err := r.db.Error(); err != nil {
-		return nil, fmt.Errorf("read state for block %d: %w", b.Number(), err)
+	if err := r.readError(); err != nil {
+		return nil, fmt.Errorf("block %d: %w", b.Number(), err)
 	}
 	if err := checkResult(b, r, requests, next, gotReceipts, root); err != nil {
 		return nil, err
@@ -194,11 +208,10 @@ func (c *Chain) execute(b *block.Block, parent *block.SealedHeader, pt *track) (
 	return &outcome{block: b, db: r.db, rules: r.evm.GetRules(), receipts: r.receipts, logs: r.logs, track: t}, nil
 }
 
-// blame tells a block's fault from a fault of this node's state: go-ethereum remembers read errors in the StateDB and
-// goes on with zero values.
+// blame tells a block's fault from a fault of this node's state or store.
 func (r *run) blame(b *block.Block, err error) error {
-	if dbErr := r.db.Error(); dbErr != nil {
-		return fmt.Errorf("read state for block %d: %w", b.Number(), dbErr)
+	if readErr := r.readError(); readErr != nil {
+		return fmt.Errorf("block %d: %w", b.Number(), readErr)
 	}
 	return badBlock(b, "%w", err)
 }

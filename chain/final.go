@@ -327,10 +327,10 @@ func (c *Chain) Final() *block.SealedHeader {
 
 // NextSchedule is the schedule that the record of an executed epoch-ending block carries; nil for other blocks and
 // while a change is under way.
-func (c *Chain) NextSchedule(h common.Hash) block.Schedule {
-	s := c.Sealed(h)
-	if s == nil {
-		return nil
+func (c *Chain) NextSchedule(h common.Hash) (block.Schedule, error) {
+	s, err := c.Sealed(h)
+	if s == nil || err != nil {
+		return nil, err
 	}
-	return slices.Clone(s.Record.Next)
+	return slices.Clone(s.Record.Next), nil
 }

@@ -307,6 +307,9 @@ func (c *Chain) body(h common.Hash) (*block.Block, error) {
 	if b := c.bodies.get(h); b != nil {
 		return b, nil
 	}
+	if h == c.genesis.Hash() {
+		return c.genesis, nil
+	}
 	b, err := c.store.Block(h)
 	if err != nil {
 		return nil, fmt.Errorf("read block %s: %w", h, err)

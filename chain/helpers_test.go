@@ -289,6 +289,47 @@ type testNode struct {
 	nonce map[int]uint64
 }
 
+// The readers below are those of Chain, for tests in which no block is damaged.
+
+func mustRead[T any](t testing.TB, x T, err error) T {
+	t.Helper()
+	require.NoError(t, err)
+	return x
+}
+
+func (n *testNode) Sealed(h common.Hash) *block.SealedHeader {
+	s, err := n.Chain.Sealed(h)
+	return mustRead(n.t, s, err)
+}
+
+func (n *testNode) HeaderByNumber(height uint64) *types.Header {
+	h, err := n.Chain.HeaderByNumber(height)
+	return mustRead(n.t, h, err)
+}
+
+func (n *testNode) CanonicalHash(height uint64) common.Hash {
+	h, err := n.Chain.CanonicalHash(height)
+	return mustRead(n.t, h, err)
+}
+
+func (n *testNode) BlockByNumber(height uint64) *block.Block {
+	b, err := n.Chain.BlockByNumber(height)
+	return mustRead(n.t, b, err)
+}
+
+func (n *testNode) NextSchedule(h common.Hash) block.Schedule {
+	s, err := n.Chain.NextSchedule(h)
+	return mustRead(n.t, s, err)
+}
+
+func (n *testNode) Transaction(h common.Hash) (tx *types.Transaction, hash common.Hash, height, index uint64, ok bool) {
+	x, err := n.Chain.Transaction(h)
+	if mustRead(n.t, x, err) == nil {
+		return nil, common.Hash{}, 0, 0, false
+	}
+	return x.Transaction, x.Block, x.Height, x.Index, true
+}
+
 func testConfig(dir string) Config {
 	cfg := DefaultConfig()
 	cfg.Dir = filepath.Join(dir, "state")

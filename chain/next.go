@@ -14,9 +14,9 @@ import (
 // slot the second after: then there are two, the earlier second first; else one. The caller owns them.
 func (c *Chain) NextHeaders(parent *types.Header) ([]*types.Header, error) {
 	hash := parent.Hash()
-	sealed := c.Sealed(hash)
-	if sealed == nil {
-		return nil, fmt.Errorf("the block after %s: %w", parent.Number, unknownBlock(hash))
+	sealed, err := c.mustSealed(hash)
+	if err != nil {
+		return nil, fmt.Errorf("the block after %s: %w", parent.Number, err)
 	}
 	p, err := c.ParamsAt(parent)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Chain) NextBlock(db *state.StateDB, parent, h *types.Header) error {
 	if err := c.PrepareState(db, parent, h.Number.Uint64()); err != nil {
 		return err
 	}
-	evm := vm.NewEVM(c.blockContext(h), db, c.config, vm.Config{})
+	evm := vm.NewEVM(c.blockContext(h, c.Context()), db, c.config, vm.Config{})
 	defer evm.Release()
 	blockStart(evm, h)
 	return db.Error()

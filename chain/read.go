@@ -14,86 +14,123 @@ import (
 func (c *Chain) Config() *params.ChainConfig { return c.config }
 func (c *Chain) Genesis() *block.Block       { return c.genesis }
 
+// What reads blocks tells two things apart: nil without an error is a block that is not there (unknown, above the
+// head, pruned); an error wraps block.ErrCorrupt, with the height, for one that is there but cannot be read, or says
+// why the store cannot tell. Callers must not take the second for the first.
+
 // Sealed is the header, record and seal of any stored block, on whatever branch; nil if unknown.
-func (c *Chain) Sealed(h common.Hash) *block.SealedHeader {
+func (c *Chain) Sealed(h common.Hash) (*block.SealedHeader, error) {
 	if n := c.node(h); n != nil {
-		return n.sealed
+		return n.sealed, nil
+	}
+	if h == c.genesis.Hash() {
+		return c.genesis.SealedHeader, nil
 	}
 	if s, ok := c.headers.Get(h); ok {
-		return s
+		return s, nil
 	}
 	s, err := c.store.Header(h)
 	if err != nil {
-		return nil
+		return nil, present(err)
 	}
 	c.headers.Add(h, s)
-	return s
+	return s, nil
+}
+
+// mustSealed is Sealed of a block that has to be there.
+func (c *Chain) mustSealed(h common.Hash) (*block.SealedHeader, error) {
+	s, err := c.Sealed(h)
+	if err == nil && s == nil {
+		err = unknownBlock(h)
+	}
+	return s, err
+}
+
+// present is nil for an error that says that a thing is not there.
+func present(err error) error {
+	if block.IsAbsent(err) {
+		return nil
+	}
+	return err
 }
 
 // HeaderByHash is Sealed without record and seal.
-func (c *Chain) HeaderByHash(h common.Hash) *types.Header {
-	if s := c.Sealed(h); s != nil {
-		return s.Header
+func (c *Chain) HeaderByHash(h common.Hash) (*types.Header, error) {
+	s, err := c.Sealed(h)
+	if s == nil || err != nil {
+		return nil, err
 	}
-	return nil
+	return s.Header, nil
 }
 
 // sealedByNumber is the block of a height on the executed branch.
-func (c *Chain) sealedByNumber(n uint64) *block.SealedHeader {
+func (c *Chain) sealedByNumber(n uint64) (*block.SealedHeader, error) {
 	c.mu.RLock()
 	x, lib := c.tree.at(n), c.tree.lib.height
 	c.mu.RUnlock()
-	if x != nil {
-		return x.sealed
-	}
-	if n > lib {
-		return nil
+	switch {
+	case x != nil:
+		return x.sealed, nil
+	case n > lib:
+		return nil, nil
+	case n == 0 && c.store.FirstHeight() == 0:
+		return c.genesis.SealedHeader, nil
 	}
 	if h, ok := c.hashes.Get(n); ok {
 		if s, ok := c.headers.Get(h); ok {
-			return s
+			return s, nil
 		}
 	}
 	s, err := c.store.HeaderByHeight(n)
 	if err != nil {
-		return nil
+		return nil, present(err)
 	}
 	c.headers.Add(s.Hash(), s)
 	c.hashes.Add(n, s.Hash())
-	return s
+	return s, nil
 }
 
 // HeaderByNumber follows the executed branch; nil above its head and below the first block kept.
-func (c *Chain) HeaderByNumber(n uint64) *types.Header {
-	if s := c.sealedByNumber(n); s != nil {
-		return s.Header
+func (c *Chain) HeaderByNumber(n uint64) (*types.Header, error) {
+	s, err := c.sealedByNumber(n)
+	if s == nil || err != nil {
+		return nil, err
 	}
-	return nil
+	return s.Header, nil
 }
 
 // CanonicalHash is the hash at a height of the executed branch, or zero.
-func (c *Chain) CanonicalHash(n uint64) common.Hash {
-	if s := c.sealedByNumber(n); s != nil {
-		return s.Hash()
+func (c *Chain) CanonicalHash(n uint64) (common.Hash, error) {
+	s, err := c.sealedByNumber(n)
+	if s == nil || err != nil {
+		return common.Hash{}, err
 	}
-	return common.Hash{}
+	return s.Hash(), nil
 }
 
 // BlockByHash is any stored block; nil if unknown.
-func (c *Chain) BlockByHash(h common.Hash) *block.Block {
+func (c *Chain) BlockByHash(h common.Hash) (*block.Block, error) {
 	b, err := c.body(h)
 	if err != nil {
-		return nil
+		return nil, present(err)
 	}
-	return b
+	return b, nil
 }
 
 // BlockByNumber follows the executed branch; nil above its head and below the first block kept.
-func (c *Chain) BlockByNumber(n uint64) *block.Block {
-	if h := c.CanonicalHash(n); h != (common.Hash{}) {
-		return c.BlockByHash(h)
+func (c *Chain) BlockByNumber(n uint64) (*block.Block, error) {
+	s, err := c.sealedByNumber(n)
+	if s == nil || err != nil {
+		return nil, err
 	}
-	return nil
+	b, err := c.body(s.Hash())
+	if block.IsAbsent(err) && n >= c.store.FirstHeight() { // the index by hash lacks it
+		b, err = c.store.BlockByHeight(n)
+	}
+	if err != nil {
+		return nil, present(err)
+	}
+	return b, nil
 }
 
 // Logs are those of an executed block, in order.
@@ -102,43 +139,67 @@ func (c *Chain) Logs(h common.Hash) ([]*types.Log, error) {
 	return logsOf(rs), err
 }
 
-// Transaction finds a transaction on the executed branch.
-func (c *Chain) Transaction(h common.Hash) (tx *types.Transaction, blockHash common.Hash, height, index uint64, ok bool) {
-	blockHash, height, index, ok = c.receipts.transaction(h)
-	if !ok || c.CanonicalHash(height) != blockHash {
+// Located is a transaction and where the executed branch has it.
+type Located struct {
+	*types.Transaction
+	Block         common.Hash
+	Height, Index uint64
+}
+
+// Transaction finds a transaction on the executed branch; nil if no block of it has the transaction.
+func (c *Chain) Transaction(h common.Hash) (*Located, error) {
+	hash, height, index, ok := c.receipts.transaction(h)
+	if ok {
+		at, err := c.CanonicalHash(height)
+		if err != nil {
+			return nil, err
+		}
+		ok = at == hash
+	}
+	if !ok {
 		var err error
-		if blockHash, height, index, err = c.store.Transaction(h); err != nil {
-			return nil, common.Hash{}, 0, 0, false
+		if hash, height, index, err = c.store.Transaction(h); err != nil {
+			return nil, present(err)
 		}
 	}
-	if c.CanonicalHash(height) != blockHash {
+	at, err := c.CanonicalHash(height)
+	if err != nil {
+		return nil, err
+	}
+	if at != hash {
 		return c.searchReversible(h)
 	}
-	b := c.BlockByHash(blockHash)
-	if b == nil || index >= uint64(len(b.Transactions)) || b.Transactions[index].Hash() != h {
-		return nil, common.Hash{}, 0, 0, false
+	b, err := c.BlockByNumber(height)
+	if b == nil || err != nil {
+		return nil, err
 	}
-	return b.Transactions[index], blockHash, height, index, true
+	if b.Hash() != hash || index >= uint64(len(b.Transactions)) || b.Transactions[index].Hash() != h {
+		return nil, nil
+	}
+	return &Located{b.Transactions[index], hash, height, index}, nil
 }
 
 // searchReversible looks through the executed blocks above the last irreversible one, newest first: the store names
 // one place of a transaction, which is on another branch.
-func (c *Chain) searchReversible(h common.Hash) (*types.Transaction, common.Hash, uint64, uint64, bool) {
+func (c *Chain) searchReversible(h common.Hash) (*Located, error) {
 	c.mu.RLock()
 	canon := c.tree.canon
 	c.mu.RUnlock()
 	for i := len(canon) - 1; i > 0; i-- {
-		b := c.BlockByHash(canon[i].hash)
+		b, err := c.BlockByHash(canon[i].hash)
+		if err != nil {
+			return nil, err
+		}
 		if b == nil {
 			continue
 		}
 		for j, tx := range b.Transactions {
 			if tx.Hash() == h {
-				return tx, b.Hash(), b.Number(), uint64(j), true //nolint:gosec // an index
+				return &Located{tx, b.Hash(), b.Number(), uint64(j)}, nil //nolint:gosec // an index
 			}
 		}
 	}
-	return nil, common.Hash{}, 0, 0, false
+	return nil, nil
 }
 
 // HasState reports whether a state with this root is a layer in memory or the one on disk.

@@ -86,7 +86,8 @@ func (w *receiptWriter) transaction(tx common.Hash) (h common.Hash, height, inde
 }
 
 // Receipts are those of a stored and executed block, derived fields filled in. They are derived data: if the store
-// lost them they are made again by executing the block, as long as its parent's state can be read.
+// lost them they are made again by executing the block, as long as its parent's state can be read. An error says why
+// there are none; it wraps block.ErrCorrupt if a block is damaged, ErrUnknownBlock if it is not there.
 func (c *Chain) Receipts(h common.Hash) (types.Receipts, error) {
 	if r, ok := c.receiptCache.Get(h); ok {
 		return r, nil
@@ -94,7 +95,10 @@ func (c *Chain) Receipts(h common.Hash) (types.Receipts, error) {
 	if r := c.receipts.get(h); r != nil {
 		return r, nil
 	}
-	b := c.BlockByHash(h)
+	b, err := c.BlockByHash(h)
+	if err != nil {
+		return nil, err
+	}
 	if b == nil {
 		return nil, fmt.Errorf("receipts: %w", unknownBlock(h))
 	}
@@ -124,10 +128,11 @@ func (c *Chain) setLogTimes(rs types.Receipts, b *block.Block) {
 
 // remake executes a block again, on a throw-away state, for its receipts.
 func (c *Chain) remake(b *block.Block) (types.Receipts, error) {
-	parent := c.HeaderByHash(b.Parent())
-	if parent == nil {
-		return nil, unknownBlock(b.Parent())
+	sealed, err := c.mustSealed(b.Parent())
+	if err != nil {
+		return nil, err
 	}
+	parent := sealed.Header
 	db, err := c.StateAt(parent)
 	if err != nil {
 		return nil, err
@@ -143,6 +148,9 @@ func (c *Chain) remake(b *block.Block) (types.Receipts, error) {
 		if err := r.apply(tx); err != nil {
 			return nil, fmt.Errorf("transaction %d %s: %w", i, tx.Hash(), err)
 		}
+	}
+	if err := r.readError(); err != nil {
+		return nil, err
 	}
 	place(r.receipts, r.logs, b.Hash())
 	return r.receipts, nil

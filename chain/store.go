@@ -9,8 +9,8 @@ import (
 )
 
 // Store holds blocks and what is derived from them. Every method may be called from any goroutine. Blocks passed in
-// or handed out are shared: nobody changes them. A missing thing is an error wrapping ErrNotFound (or the store's own
-// not-found error; chain only tells success from failure).
+// or handed out are shared: nobody changes them. A missing thing is an error wrapping block.ErrNotFound or
+// block.ErrPruned; every other error means that the thing may be there: block.ErrCorrupt if it is and cannot be read.
 type Store interface {
 	// PutReversible makes the blocks durable (one group sync) before it returns.
 	PutReversible(blocks []*block.Block) error

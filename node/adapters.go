@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/big"
 	"sync/atomic"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/eth/gasestimator"
 	"github.com/holiman/uint256"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
@@ -128,6 +130,18 @@ func corrupt(err error) (uint64, bool) {
 	return 0, false
 }
 
+// damaged lists the irreversible blocks that are to be fetched again. Block 0 no peer sends: genesis makes it.
+func (n *Node) damaged() []uint64 {
+	heights := n.store.Damaged()
+	if len(heights) == 0 || heights[0] != 0 {
+		return heights
+	}
+	if err := n.store.Replace(0, n.chain.Genesis()); err != nil {
+		n.log.Error("block 0 is damaged and cannot be put in its place", zap.Error(err))
+	}
+	return heights[1:]
+}
+
 // dutyExecutor is the chain as duties see it.
 type dutyExecutor struct{ *chain.Chain }
 
@@ -166,16 +180,16 @@ func (l dutyExecutor) Try(ctx context.Context, h *types.Header, from, to common.
 }
 
 // Outcome implements dutyChain.
-func (l dutyExecutor) Outcome(tx common.Hash) (included, ok bool) {
-	_, block, _, index, found := l.Transaction(tx)
-	if !found {
-		return false, false
+func (l dutyExecutor) Outcome(tx common.Hash) (included, ok bool, err error) {
+	x, err := l.Transaction(tx)
+	if x == nil || err != nil {
+		return false, false, err
 	}
-	rs, err := l.Receipts(block)
-	if err != nil || index >= uint64(len(rs)) {
-		return false, false
+	rs, err := l.Receipts(x.Block)
+	if err != nil || x.Index >= uint64(len(rs)) {
+		return true, false, fmt.Errorf("outcome of transaction %s in block %d is not readable: %w", tx, x.Height, err)
 	}
-	return true, rs[index].Status == types.ReceiptStatusSuccessful
+	return true, rs[x.Index].Status == types.ReceiptStatusSuccessful, nil
 }
 
 // BaseFee implements dutyChain.
@@ -203,6 +217,9 @@ func (n *network) BroadcastVotes(vs []block.Vote) {
 
 // Height implements submitterChain.
 func (l dutyExecutor) Height(tx common.Hash) (uint64, bool) {
-	_, _, height, _, ok := l.Transaction(tx)
-	return height, ok
+	x, err := l.Transaction(tx)
+	if x == nil || err != nil { // in a block that cannot be read now: asked again with the next head
+		return 0, false
+	}
+	return x.Height, true
 }

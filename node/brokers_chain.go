@@ -43,7 +43,10 @@ func (s topicsSource) Logs(ctx context.Context, from, to uint64) ([]*types.Log, 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		h := s.c.HeaderByNumber(n)
+		h, err := s.c.HeaderByNumber(n)
+		if err != nil {
+			return nil, fmt.Errorf("events of block %d: %w", n, err)
+		}
 		if h == nil {
 			return nil, fmt.Errorf("block %d is not stored", n)
 		}

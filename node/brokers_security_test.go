@@ -108,7 +108,9 @@ func TestThePlaceOfAPseudonymIsNotOnRecord(t *testing.T) {
 	s.until("both are on record", func() bool {
 		clear(seen)
 		for n := uint64(1); n <= s.n.chain.FinalHeader().Number.Uint64(); n++ {
-			for _, tx := range s.n.chain.BlockByNumber(n).Transactions {
+			b, err := s.n.chain.BlockByNumber(n)
+			require.NoError(t, err)
+			for _, tx := range b.Transactions {
 				call, err := contracts.DecodeCommit(tx.Data())
 				if err != nil {
 					continue

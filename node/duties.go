@@ -114,7 +114,7 @@ func newDuties(deps dutyDeps) (*duties, error) {
 func (d *duties) sends() bool { return d.cfg.Enabled && d.signer != nil }
 
 // accuse takes evidence from the goroutine of consensus: it never blocks.
-func (d *duties) accuse(e dpos.Evidence, sealed func(common.Hash) *block.SealedHeader) {
+func (d *duties) accuse(e dpos.Evidence, sealed func(common.Hash) (*block.SealedHeader, error)) {
 	if !d.sends() || e.Guilty == d.self {
 		return
 	}

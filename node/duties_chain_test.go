@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"math/big"
 	"path/filepath"
 	"testing"
@@ -88,8 +89,8 @@ func (x *court) twins(count int) (made []*block.Block) {
 		if s := x.n.gen.Schedule(); !ok || head.Number.Sign() == 0 || s.Owner(slot, x.p.TurnSlots).Account != x.guilty.Account() {
 			return false
 		}
-		parent := x.n.chain.Sealed(head.ParentHash)
-		if sealed := x.n.chain.Sealed(head.Hash()); parent == nil || sealed == nil || sealed.Slot() >= slot {
+		parent, err := x.n.chain.Sealed(head.ParentHash)
+		if sealed, headErr := x.n.chain.Sealed(head.Hash()); errors.Join(err, headErr) != nil || parent == nil || sealed == nil || sealed.Slot() >= slot {
 			return false
 		}
 		for i := range count {
@@ -137,8 +138,9 @@ func TestGuiltIsSlashed(t *testing.T) {
 			b := x.twins(1)[0]
 			var d *block.SealedHeader
 			require.Eventually(x.t, func() bool {
-				d = x.n.chain.Sealed(x.n.chain.CurrentHeader().Hash())
-				return d != nil && d.Number() > b.Number()+2
+				var err error
+				d, err = x.n.chain.Sealed(x.n.chain.CurrentHeader().Hash())
+				return err == nil && d != nil && d.Number() > b.Number()+2
 			}, patience, 10*time.Millisecond)
 			x.votes(block.Link{Kind: block.Precommit, Source: b.Point(), Target: b.Point()},
 				block.Link{Kind: block.Prevote, Source: block.Point{Hash: x.n.chain.Genesis().Hash()}, Target: d.Point()})
@@ -158,7 +160,9 @@ func TestGuiltIsSlashed(t *testing.T) {
 			require.Eventually(t, func() bool { return x.n.chain.CurrentHeader().Number.Uint64() > above }, patience, 20*time.Millisecond)
 			sent := 0
 			for h := uint64(1); h <= above; h++ {
-				for _, tx := range x.n.chain.BlockByNumber(h).Transactions {
+				b, err := x.n.chain.BlockByNumber(h)
+				require.NoError(t, err)
+				for _, tx := range b.Transactions {
 					require.Equal(t, contracts.ProducersAddress, *tx.To())
 					require.Positive(t, tx.GasFeeCap().Sign(), "the submitter pays")
 					sent++

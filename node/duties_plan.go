@@ -71,7 +71,7 @@ type fault struct {
 var errForgotten = errors.New("a block that the evidence needs is forgotten already")
 
 // gather makes a fault of evidence.
-func gather(e dpos.Evidence, sealed func(common.Hash) *block.SealedHeader) (*fault, error) {
+func gather(e dpos.Evidence, sealed func(common.Hash) (*block.SealedHeader, error)) (*fault, error) {
 	var hashes []common.Hash
 	switch e.Kind {
 	case dpos.DoubleSeal:
@@ -81,7 +81,10 @@ func gather(e dpos.Evidence, sealed func(common.Hash) *block.SealedHeader) (*fau
 	}
 	f := &fault{Evidence: e}
 	for _, h := range hashes {
-		s := sealed(h)
+		s, err := sealed(h)
+		if err != nil {
+			return nil, fmt.Errorf("read block %s for evidence: %w", h, err)
+		}
 		if s == nil {
 			return nil, fmt.Errorf("%w: %s", errForgotten, h)
 		}

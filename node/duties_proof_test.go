@@ -21,7 +21,7 @@ import (
 )
 
 // twins is evidence of two seals whose blocks the chain knows.
-func twins(t *testing.T, guilty common.Address, slot uint64) (dpos.Evidence, func(common.Hash) *block.SealedHeader) {
+func twins(t *testing.T, guilty common.Address, slot uint64) (dpos.Evidence, func(common.Hash) (*block.SealedHeader, error)) {
 	t.Helper()
 	known := make(map[common.Hash]*block.SealedHeader)
 	e := dpos.Evidence{Kind: dpos.DoubleSeal, Guilty: guilty, Slot: slot}
@@ -31,7 +31,7 @@ func twins(t *testing.T, guilty common.Address, slot uint64) (dpos.Evidence, fun
 		known[h.Hash()] = h
 		e.Headers[i].Hash = h.Hash()
 	}
-	return e, func(h common.Hash) *block.SealedHeader { return known[h] }
+	return e, func(h common.Hash) (*block.SealedHeader, error) { return known[h], nil }
 }
 
 // The contract is shown the key that consensus verified the votes under: the guilty may have registered another since.
@@ -219,7 +219,7 @@ func TestEvidenceThatFails(t *testing.T) {
 			e, sealed := twins(t, s.d.self, 8)
 			s.d.accuse(e, sealed)
 			e, _ = twins(t, common.Address{3}, 8)
-			s.d.accuse(e, func(common.Hash) *block.SealedHeader { return nil })
+			s.d.accuse(e, func(common.Hash) (*block.SealedHeader, error) { return nil, nil })
 			synctest.Wait()
 			require.Len(t, s.d.docket.proofs, 1)
 			require.Equal(t, 1, s.logs.FilterMessage("evidence is not submitted").Len())

@@ -86,9 +86,9 @@ func (s *stage) Try(_ context.Context, _ *types.Header, _, _ common.Address, dat
 	}
 	return 50_000, "", nil
 }
-func (s *stage) Outcome(tx common.Hash) (included, ok bool) {
+func (s *stage) Outcome(tx common.Hash) (included, ok bool, err error) {
 	ok, included = s.blocks[tx]
-	return included, ok
+	return included, ok, nil
 }
 func (s *stage) BaseFee(*types.Header) *big.Int    { return big.NewInt(s.fee) }
 func (s *stage) Schedule() (block.Schedule, error) { return s.seats, nil }

@@ -191,7 +191,7 @@ func (n *Node) openConsensus() (err error) {
 	n.sync, err = blocksync.New(n.cfg.Sync, blocksync.Deps{
 		Host: n.host, Driver: syncDriver{n.driver, point}, Blocks: n.store, Pool: n.pool, Members: n.members, FirstSync: firstSync{n.driver},
 		Params: syncParams, Genesis: n.chain.Genesis().Hash(), Identity: identity,
-		Classify: classify, Corrupt: corrupt,
+		Classify: classify, Corrupt: corrupt, Damaged: n.damaged,
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
 		OnLink:       n.addLink,
 		Log:          n.log.Named("sync"), Registry: n.reg,
@@ -225,8 +225,8 @@ func (n *Node) openDuties(s consensus.Signer) (err error) {
 
 // transactions orders the pool for a block on this parent.
 func (n *Node) transactions(parent common.Hash) chain.TxSource {
-	h := n.chain.HeaderByHash(parent)
-	if h == nil {
+	h, err := n.chain.HeaderByHash(parent)
+	if h == nil || err != nil { // a head is in memory
 		return nil
 	}
 	params, err := n.chain.ParamsAt(h)

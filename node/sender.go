@@ -96,7 +96,8 @@ type senderChain interface {
 	// Try runs a transaction to a contract on the state after a block: the gas it needs, or why the contract refuses it.
 	Try(ctx context.Context, h *types.Header, from, to common.Address, data []byte) (gas uint64, refusal string, err error)
 	// Outcome tells whether a transaction is in a block of the executed branch, and whether it succeeded there.
-	Outcome(tx common.Hash) (included, ok bool)
+	// An error says that this cannot be read now.
+	Outcome(tx common.Hash) (included, ok bool, err error)
 	// BaseFee is that of the next block.
 	BaseFee(h *types.Header) *big.Int
 }
@@ -117,8 +118,11 @@ type sender struct {
 
 // follow says where a transaction of ours is, and tells the peers again of one that waits for long.
 func (s *sender) follow(f *flight, h *types.Header) landing {
-	included, ok := s.chain.Outcome(f.tx.Hash())
+	included, ok, err := s.chain.Outcome(f.tx.Hash())
 	switch {
+	case err != nil && !s.pool.Has(f.tx.Hash()): // it is or may be in a block: sent again it might act twice
+		s.log.Warn("where a transaction of this node is cannot be read; it is looked for again with the next block", zap.Stringer("transaction", f.tx.Hash()), zap.Error(err))
+		return flying
 	case included && ok:
 		return landed
 	case included:
@@ -210,7 +214,7 @@ func (s *sender) kept(h *types.Header, data []byte) *flight {
 		if to == nil || *to != s.to || tx.Value().Sign() != 0 || !bytes.Equal(tx.Data(), data) || s.held(tx.Hash()) {
 			continue
 		}
-		if included, _ := s.chain.Outcome(tx.Hash()); !included { // else the pool is about to forget it
+		if included, _, _ := s.chain.Outcome(tx.Hash()); !included { // else the pool is about to forget it
 			height := h.Number.Uint64()
 			return &flight{tx: tx, sent: height, since: height}
 		}

@@ -59,7 +59,9 @@ func TestUnknownUpgradeEndsTheNode(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
 	require.Eventually(t, func() bool { return n.chain.FinalHeader().Number.Uint64() > up.Height }, patience, 20*time.Millisecond)
-	require.EqualValues(t, 20_000_000, n.chain.HeaderByNumber(up.Height).GasLimit)
+	h, err := n.chain.HeaderByNumber(up.Height)
+	require.NoError(t, err)
+	require.EqualValues(t, 20_000_000, h.GasLimit)
 	stop()
 	require.NoError(t, <-ended)
 }

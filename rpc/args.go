@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"slices"
 
+	"github.com/bornode/bornode/chain"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core"
@@ -304,19 +305,37 @@ func (o *blockOverride) header(h *types.Header) *types.Header {
 
 // blockContext is what a call sees of the block it runs in: a block of the chain with the overrides. Hashes of older
 // blocks stay those of the chain, whatever number the call is told; a call in the block after h sees h's hash.
-func (s *service) blockContext(h *types.Header, o *blockOverride) vm.BlockContext {
+func (s *service) blockContext(h *types.Header, o *blockOverride) callBlock {
 	ref := h
 	if o != nil && o.Number != nil && o.Number.ToInt().Uint64() == h.Number.Uint64()+1 {
 		ref = types.CopyHeader(h)
 		ref.Number, ref.ParentHash = o.Number.ToInt(), h.Hash()
 	}
-	chain := evmContext{s.back.Chain.Context()}
-	hashes := core.NewEVMBlockContext(ref, chain, &h.Coinbase).GetHash
+	seen := s.back.Chain.Context()
+	headers := evmContext{seen}
+	hashes := core.NewEVMBlockContext(ref, headers, &h.Coinbase).GetHash
 	with := o.header(h)
-	bc := core.NewEVMBlockContext(with, chain, &with.Coinbase)
+	bc := core.NewEVMBlockContext(with, headers, &with.Coinbase)
 	bc.GetHash = hashes
 	if o != nil && o.BlobBaseFee != nil {
 		bc.BlobBaseFee = o.BlobBaseFee.ToInt()
 	}
-	return bc
+	return callBlock{bc, seen}
+}
+
+// callBlock is what an execution sees of its block. Once it has run, readError tells whether what it saw was all there.
+type callBlock struct {
+	vm.BlockContext
+	seen chain.EVMChain
+}
+
+// readError is why state or headers could not be read for an execution; its result is then worth nothing.
+func (b *callBlock) readError(db *state.StateDB) error {
+	if err := db.Error(); err != nil {
+		return unreadable("the state that the call reads", err)
+	}
+	if err := b.seen.Err(); err != nil {
+		return unreadable("a header that the call asks for", err)
+	}
+	return nil
 }

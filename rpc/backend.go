@@ -20,22 +20,23 @@ import (
 )
 
 // Headers, Blocks and States are what the methods read from the chain. All are called from many goroutines; what they
-// return is not changed by anybody. Unknown values are nil.
+// return is not changed by anybody. Unknown values are nil without an error; an error means that the value may be there and
+// cannot be read, which an answer must say (unreadable).
 type (
 	Headers interface {
 		CurrentHeader() *types.Header // executed head
 		SafeHeader() *types.Header    // newest justified block
 		FinalHeader() *types.Header   // last irreversible block
-		HeaderByNumber(n uint64) *types.Header
-		HeaderByHash(h common.Hash) *types.Header
-		CanonicalHash(n uint64) common.Hash
+		HeaderByNumber(n uint64) (*types.Header, error)
+		HeaderByHash(h common.Hash) (*types.Header, error)
+		CanonicalHash(n uint64) (common.Hash, error)
 	}
 	Blocks interface {
-		Sealed(h common.Hash) *block.SealedHeader
-		BlockByHash(h common.Hash) *block.Block
-		BlockByNumber(n uint64) *block.Block
+		Sealed(h common.Hash) (*block.SealedHeader, error)
+		BlockByHash(h common.Hash) (*block.Block, error)
+		BlockByNumber(n uint64) (*block.Block, error)
 		Receipts(h common.Hash) (types.Receipts, error) // derived fields filled
-		Transaction(h common.Hash) (tx *types.Transaction, blockHash common.Hash, height, index uint64, ok bool)
+		Transaction(h common.Hash) (*chain.Located, error)
 	}
 	States interface {
 		StateAt(h *types.Header) (*state.StateDB, error) // a fresh value that the caller owns
@@ -47,7 +48,7 @@ type (
 		NextHeaders(parent *types.Header) ([]*types.Header, error)
 		// NextBlock makes db, the state after parent, what the first transaction of that child finds.
 		NextBlock(db *state.StateDB, parent, h *types.Header) error
-		Context() core.ChainContext
+		Context() chain.EVMChain // for one execution
 	}
 	// Rules are what producers vote for.
 	Rules interface {
@@ -178,8 +179,18 @@ func (b *Backend) header(ref gethrpc.BlockNumberOrHash) (*types.Header, error) {
 	if !ok {
 		return nil, invalidParams("the block reference holds neither a number nor a hash")
 	}
-	h := b.Chain.HeaderByHash(hash)
-	if h != nil && ref.RequireCanonical && b.Chain.CanonicalHash(h.Number.Uint64()) != hash {
+	h, err := b.Chain.HeaderByHash(hash)
+	if err != nil {
+		return nil, unreadable("block "+hash.Hex(), err)
+	}
+	if h == nil || !ref.RequireCanonical {
+		return h, nil
+	}
+	canonical, err := b.Chain.CanonicalHash(h.Number.Uint64())
+	if err != nil {
+		return nil, unreadable("block "+h.Number.String(), err)
+	}
+	if canonical != hash {
 		return nil, fmt.Errorf("hash is not currently canonical: block %s is not on the executed chain", hash)
 	}
 	return h, nil
@@ -196,12 +207,16 @@ func (b *Backend) headerByNumber(n gethrpc.BlockNumber) (*types.Header, error) {
 	case gethrpc.FinalizedBlockNumber:
 		return b.Chain.FinalHeader(), nil
 	case gethrpc.EarliestBlockNumber:
-		return b.Chain.HeaderByNumber(0), nil
+		n = 0
 	}
 	if n < 0 {
 		return nil, invalidParams("block number %d is negative", n)
 	}
-	return b.Chain.HeaderByNumber(uint64(n)), nil
+	h, err := b.Chain.HeaderByNumber(uint64(n))
+	if err != nil {
+		return nil, unreadable(fmt.Sprintf("block %d", n), err)
+	}
+	return h, nil
 }
 
 // mustHeader is header, with an error if there is no such block.
@@ -226,10 +241,44 @@ func (b *Backend) block(ref gethrpc.BlockNumberOrHash) (*block.Block, error) {
 	if h == nil || err != nil {
 		return nil, err
 	}
-	if hash, ok := ref.Hash(); ok {
-		return b.Chain.BlockByHash(hash), nil
+	hash, ok := ref.Hash()
+	if !ok {
+		hash = h.Hash()
 	}
-	return b.Chain.BlockByHash(h.Hash()), nil
+	return b.body(h, hash)
+}
+
+// sealedAt is the header, record and seal of a height of the executed chain; nil without an error if there is none.
+func (b *Backend) sealedAt(height uint64) (*block.SealedHeader, error) {
+	hash, err := b.Chain.CanonicalHash(height)
+	if err == nil && hash != (common.Hash{}) {
+		var sealed *block.SealedHeader
+		if sealed, err = b.Chain.Sealed(hash); err == nil {
+			return sealed, nil
+		}
+	}
+	if err != nil {
+		err = unreadable(fmt.Sprintf("block %d", height), err)
+	}
+	return nil, err
+}
+
+// body is the block of a header that is there; never nil without an error.
+func (b *Backend) body(h *types.Header, hash common.Hash) (*block.Block, error) {
+	what := "block " + h.Number.String() + " " + hash.Hex()
+	x, err := b.Chain.BlockByHash(hash)
+	if err == nil && x == nil { // the index by hash may lack what the one by height has
+		if x, err = b.Chain.BlockByNumber(h.Number.Uint64()); x != nil && x.Hash() != hash {
+			x = nil
+		}
+	}
+	if err != nil {
+		return nil, unreadable(what, err)
+	}
+	if x == nil {
+		return nil, &Error{Code: codeServer, Message: what + " has gone meanwhile: it was pruned, or another branch won; ask again"}
+	}
+	return x, nil
 }
 
 // state is the state after a block, with its header.
@@ -240,7 +289,7 @@ func (b *Backend) state(ref *gethrpc.BlockNumberOrHash) (*state.StateDB, *types.
 	}
 	s, err := b.Chain.StateAt(h)
 	if err != nil {
-		return nil, nil, fmt.Errorf("state of block %d is not available: %w", h.Number, err)
+		return nil, nil, unreadable(fmt.Sprintf("state of block %d", h.Number), err)
 	}
 	return s, h, nil
 }

@@ -52,7 +52,7 @@ func (s *service) point(h *types.Header) pointJSON {
 		return pointJSON{}
 	}
 	p := pointJSON{Number: hexutil.Uint64(h.Number.Uint64()), Hash: h.Hash()}
-	if sealed := s.back.Chain.Sealed(p.Hash); sealed != nil {
+	if sealed, err := s.back.Chain.Sealed(p.Hash); sealed != nil && err == nil { // head, safe and LIB are in memory
 		p.Slot = hexutil.Uint64(sealed.Slot())
 	}
 	return p
@@ -169,7 +169,10 @@ func (a *borAPI) GetRecord(ref gethrpc.BlockNumberOrHash) (*recordJSON, error) {
 	if h == nil || err != nil {
 		return nil, err
 	}
-	sealed := a.back.Chain.Sealed(h.Hash())
+	sealed, err := a.back.Chain.Sealed(h.Hash())
+	if err != nil {
+		return nil, unreadable("record of block "+h.Number.String(), err)
+	}
 	if sealed == nil {
 		return nil, nil
 	}

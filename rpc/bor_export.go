@@ -51,7 +51,13 @@ func (a *borAPI) ExportBlocks(ctx context.Context, from hexutil.Uint64, count *h
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		b := a.back.Chain.BlockByNumber(h)
+		b, err := a.back.Chain.BlockByNumber(h)
+		if err != nil {
+			if len(out.Blocks) > 0 { // the caller goes on here, and is told then
+				break
+			}
+			return nil, unreadable(fmt.Sprintf("block %d", h), err)
+		}
 		if b == nil {
 			return nil, &Error{Code: codeServer, Message: fmt.Sprintf("block %d is not kept by this node any more; ask one that keeps the whole history", h)}
 		}
@@ -85,8 +91,8 @@ func (a *borAPI) FinalProof(ctx context.Context, at *hexutil.Uint64) (*finalProo
 	head := c.CurrentHeader().Number.Uint64()
 	if at == nil {
 		for h, left := head, maxProofBlocks; h > 0 && left > 0; h, left = h-1, left-1 {
-			if p := a.proofIn(h); p != nil {
-				return p, nil
+			if p, err := a.proofIn(h); p != nil || err != nil {
+				return p, err
 			}
 		}
 		return nil, nil //nolint:nilnil // null is the answer
@@ -96,7 +102,11 @@ func (a *borAPI) FinalProof(ctx context.Context, at *hexutil.Uint64) (*finalProo
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if p := a.proofIn(h); p != nil && uint64(p.Number) >= first {
+		p, err := a.proofIn(h)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil && uint64(p.Number) >= first {
 			return p, nil
 		}
 	}
@@ -104,24 +114,31 @@ func (a *borAPI) FinalProof(ctx context.Context, at *hexutil.Uint64) (*finalProo
 }
 
 // proofIn is the certificate of precommits in the record of a block of the executed chain, if it is for a final block.
-func (a *borAPI) proofIn(height uint64) *finalProofJSON {
-	c := a.back.Chain
-	sealed := c.Sealed(c.CanonicalHash(height))
-	if sealed == nil || sealed.Record.FC == nil {
-		return nil
+func (a *borAPI) proofIn(height uint64) (*finalProofJSON, error) {
+	sealed, err := a.back.sealedAt(height)
+	if sealed == nil || err != nil || sealed.Record.FC == nil {
+		return nil, err
 	}
 	return a.proofOf(sealed.Record.FC)
 }
 
-func (a *borAPI) proofOf(fc *block.Certificate) *finalProofJSON {
+func (a *borAPI) proofOf(fc *block.Certificate) (*finalProofJSON, error) {
 	c := a.back.Chain
-	target := c.HeaderByHash(fc.Target.Hash)
+	what := "block " + fc.Target.Hash.Hex()
+	target, err := c.HeaderByHash(fc.Target.Hash)
+	if err != nil {
+		return nil, unreadable(what, err)
+	}
 	if target == nil {
-		return nil
+		return nil, nil //nolint:nilnil // there is none
 	}
 	n := target.Number.Uint64()
-	if n == 0 || n > c.FinalHeader().Number.Uint64() || c.CanonicalHash(n) != fc.Target.Hash {
-		return nil
+	canonical, err := c.CanonicalHash(n)
+	if err != nil {
+		return nil, unreadable(what, err)
 	}
-	return &finalProofJSON{hexutil.Uint64(n), fc.Target.Hash, fc.Encode()}
+	if n == 0 || n > c.FinalHeader().Number.Uint64() || canonical != fc.Target.Hash {
+		return nil, nil //nolint:nilnil // likewise
+	}
+	return &finalProofJSON{hexutil.Uint64(n), fc.Target.Hash, fc.Encode()}, nil
 }

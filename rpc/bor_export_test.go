@@ -52,37 +52,37 @@ type proofChain struct {
 
 func (c *proofChain) CurrentHeader() *types.Header { return c.sealed[len(c.sealed)-1].Header }
 func (c *proofChain) FinalHeader() *types.Header   { return c.sealed[c.final].Header }
-func (c *proofChain) CanonicalHash(n uint64) common.Hash {
+func (c *proofChain) CanonicalHash(n uint64) (common.Hash, error) {
 	if n >= uint64(len(c.sealed)) {
-		return common.Hash{}
+		return common.Hash{}, nil
 	}
-	return c.sealed[n].Hash()
+	return c.sealed[n].Hash(), nil
 }
 
-func (c *proofChain) Sealed(h common.Hash) *block.SealedHeader {
+func (c *proofChain) Sealed(h common.Hash) (*block.SealedHeader, error) {
 	for _, s := range c.sealed {
 		if s.Hash() == h {
-			return s
+			return s, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-func (c *proofChain) HeaderByHash(h common.Hash) *types.Header {
-	if s := c.Sealed(h); s != nil {
-		return s.Header
+func (c *proofChain) HeaderByHash(h common.Hash) (*types.Header, error) {
+	if s, _ := c.Sealed(h); s != nil {
+		return s.Header, nil
 	}
 	if c.lost != nil && c.lost.Hash() == h {
-		return c.lost.Header
+		return c.lost.Header, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // The large-answer bound counts bytes, and one block is always given.
-func (c *proofChain) BlockByNumber(n uint64) *block.Block {
+func (c *proofChain) BlockByNumber(n uint64) (*block.Block, error) {
 	data := make([]byte, 3<<20)
 	tx := types.NewTx(&types.LegacyTx{Data: data})
-	return &block.Block{SealedHeader: c.sealed[n], Transactions: types.Transactions{tx}, Senders: make([]common.Address, 1)}
+	return &block.Block{SealedHeader: c.sealed[n], Transactions: types.Transactions{tx}, Senders: make([]common.Address, 1)}, nil
 }
 
 func TestFinalProof(t *testing.T) {

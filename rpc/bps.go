@@ -268,14 +268,23 @@ func (a *bpsAPI) Reports() ([]reportJSON, error) {
 	return out, nil
 }
 
-// finalSource gives the headers of the chain up to its last irreversible block and a little above.
-type finalSource struct{ c Chain }
-
-func (s finalSource) SealedAt(height uint64) *block.SealedHeader {
-	return s.c.Sealed(s.c.CanonicalHash(height))
+// finalSource gives the headers of the chain up to its last irreversible block and a little above. To a proof a header
+// that cannot be read is one that is not there; the first such error stays in failed, and then what was gathered is
+// not the answer. It belongs to one request.
+type finalSource struct {
+	back   *Backend
+	failed error
 }
 
-var _ proof.Source = finalSource{}
+func (s *finalSource) SealedAt(height uint64) *block.SealedHeader {
+	sealed, err := s.back.sealedAt(height)
+	if err != nil && s.failed == nil {
+		s.failed = err
+	}
+	return sealed
+}
+
+var _ proof.Source = (*finalSource)(nil)
 
 type witnessJSON struct {
 	Topic    common.Hash      `json:"topic"`

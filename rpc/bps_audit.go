@@ -217,13 +217,16 @@ func (w *auditWalk) back() (*operationBatchJSON, error) {
 // load reads the events of the topic in a block, with the entries from the call data of their transactions.
 func (w *auditWalk) load(height uint64) error {
 	c := w.a.back.Chain
-	b := c.BlockByNumber(height)
+	b, err := c.BlockByNumber(height)
+	if err != nil {
+		return unreadable(fmt.Sprintf("block %d", height), err)
+	}
 	if b == nil {
 		return &Error{Code: codeServer, Message: fmt.Sprintf("block %d is not kept by this node any more; ask one that keeps the whole history", height)}
 	}
 	receipts, err := c.Receipts(b.Hash())
 	if err != nil {
-		return fmt.Errorf("receipts of block %d: %w", height, err)
+		return unreadable(fmt.Sprintf("receipts of block %d", height), err)
 	}
 	if len(receipts) != len(b.Transactions) {
 		return fmt.Errorf("block %d has %d transactions and %d receipts", height, len(b.Transactions), len(receipts))

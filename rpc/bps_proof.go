@@ -148,12 +148,15 @@ func (a *bpsAPI) bundle(ctx context.Context, id common.Hash, p *evidence.Proven,
 	if err != nil {
 		return nil, err
 	}
-	c := a.back.Chain
+	c, src := a.back.Chain, &finalSource{back: &a.back}
 	var runs []proof.Run
 	if head := c.CurrentHeader().Number.Uint64(); trusted != nil && trusted.Followed {
-		runs, err = a.follower().Collect(ctx, finalSource{c}, uint64(trusted.Number), p.Height, head)
+		runs, err = a.follower().Collect(ctx, src, uint64(trusted.Number), p.Height, head)
 	} else {
-		runs, err = proof.Collect(ctx, trust, finalSource{c}, p.Height, head)
+		runs, err = proof.Collect(ctx, trust, src, p.Height, head)
+	}
+	if src.failed != nil {
+		return nil, src.failed
 	}
 	if err != nil {
 		return nil, &Error{Code: codeServer, Message: err.Error()}
@@ -183,7 +186,11 @@ func (a *bpsAPI) trust(trusted *trustedJSON) (*proof.Trust, error) {
 		return &t, nil
 	}
 	c, n := a.back.Chain, uint64(trusted.Number)
-	if n > c.FinalHeader().Number.Uint64() || c.CanonicalHash(n) != trusted.Hash {
+	canonical, err := c.CanonicalHash(n)
+	if err != nil {
+		return nil, unreadable(fmt.Sprintf("block %d", n), err)
+	}
+	if n > c.FinalHeader().Number.Uint64() || canonical != trusted.Hash {
 		return nil, invalidParams("block %d %s is not a final block of this node's chain", n, trusted.Hash)
 	}
 	t.Checkpoint = &proof.Checkpoint{Height: n, Hash: trusted.Hash}
@@ -193,9 +200,13 @@ func (a *bpsAPI) trust(trusted *trustedJSON) (*proof.Trust, error) {
 // checkpointEvent proves the event of a checkpoint from the receipts of its block.
 func (a *bpsAPI) checkpointEvent(id common.Hash, height, seq uint64) (*proof.Event, error) {
 	c := a.back.Chain
-	receipts, err := c.Receipts(c.CanonicalHash(height))
+	hash, err := c.CanonicalHash(height)
+	var receipts types.Receipts
+	if err == nil {
+		receipts, err = c.Receipts(hash)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("receipts of block %d: %w", height, err)
+		return nil, unreadable(fmt.Sprintf("receipts of block %d", height), err)
 	}
 	for i, r := range receipts {
 		for j, l := range r.Logs {
@@ -233,8 +244,12 @@ func (a *bpsAPI) OperationsProof(ctx context.Context, topic string, trusted *tru
 	}
 	out := &proof.Audit{Genesis: trust.Genesis, Topic: id}
 	head := c.CurrentHeader().Number.Uint64()
-	if out.Height, err = proof.Newest(ctx, finalSource{c}, head); err == nil {
-		out.Runs, err = proof.Collect(ctx, trust, finalSource{c}, out.Height, head)
+	src := &finalSource{back: &a.back}
+	if out.Height, err = proof.Newest(ctx, src, head); err == nil {
+		out.Runs, err = proof.Collect(ctx, trust, src, out.Height, head)
+	}
+	if src.failed != nil {
+		return nil, src.failed
 	}
 	if err != nil {
 		return nil, &Error{Code: codeServer, Message: err.Error()}
@@ -254,12 +269,19 @@ func (a *bpsAPI) OperationsProof(ctx context.Context, topic string, trusted *tru
 	if err := held.gather(answerCopies * 2 * len(file)); err != nil {
 		return nil, err
 	}
-	return &operationsProofJSON{Topic: id, Number: hexutil.Uint64(out.Height), Hash: c.CanonicalHash(out.Height), Proof: file}, nil
+	hash, err := c.CanonicalHash(out.Height)
+	if err != nil {
+		return nil, unreadable(fmt.Sprintf("block %d", out.Height), err)
+	}
+	return &operationsProofJSON{Topic: id, Number: hexutil.Uint64(out.Height), Hash: hash, Proof: file}, nil
 }
 
 // operationsState adds what the state of the block holds.
 func (a *bpsAPI) operationsState(out *proof.Audit) error {
-	h := a.back.Chain.Sealed(a.back.Chain.CanonicalHash(out.Height))
+	h, err := a.back.sealedAt(out.Height)
+	if err != nil {
+		return err
+	}
 	if h == nil {
 		return &Error{Code: codeServer, Message: fmt.Sprintf("block %d is gone; ask again", out.Height)}
 	}
@@ -325,7 +347,8 @@ func (a *bpsAPI) Epochs(ctx context.Context, above *hexutil.Uint64, count *hexut
 	defer held.give()
 	out := &epochsJSON{Runs: []hexutil.Bytes{}}
 	c := a.back.Chain
-	err = proof.Epochs(ctx, trust, finalSource{c}, c.CurrentHeader().Number.Uint64(), func(r proof.Run) error {
+	src := &finalSource{back: &a.back}
+	err = proof.Epochs(ctx, trust, src, c.CurrentHeader().Number.Uint64(), func(r proof.Run) error {
 		first := r.Headers[0].Number()
 		if first <= from {
 			return nil
@@ -344,6 +367,9 @@ func (a *bpsAPI) Epochs(ctx context.Context, above *hexutil.Uint64, count *hexut
 		out.Runs, out.Last = append(out.Runs, b), hexutil.Uint64(r.Headers[len(r.Headers)-1].Number())
 		return held.gather(answerCopies * 2 * len(b))
 	})
+	if src.failed != nil {
+		return nil, src.failed
+	}
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, &Error{Code: codeServer, Message: err.Error()}
 	}

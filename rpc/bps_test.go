@@ -36,6 +36,7 @@ type topicChain struct {
 	states   map[common.Hash]proof.LogState
 	db       state.Database
 	root     common.Hash // of the state of the blocks to come
+	damaged  uint64      // block that cannot be read; 0: none
 }
 
 func newTopicChain(t *testing.T) *topicChain {
@@ -92,24 +93,33 @@ func (c *topicChain) StateAt(h *types.Header) (*state.StateDB, error) { return s
 
 func (c *topicChain) CurrentHeader() *types.Header { return c.blocks[len(c.blocks)-1].Header }
 func (c *topicChain) FinalHeader() *types.Header   { return c.blocks[len(c.blocks)-2].Header }
-func (c *topicChain) CanonicalHash(n uint64) common.Hash {
+func (c *topicChain) CanonicalHash(n uint64) (common.Hash, error) {
 	if n >= uint64(len(c.blocks)) {
-		return common.Hash{}
+		return common.Hash{}, nil
 	}
-	return c.blocks[n].Hash()
+	return c.blocks[n].Hash(), nil
 }
-func (c *topicChain) Sealed(h common.Hash) *block.SealedHeader {
-	for _, b := range c.blocks {
+func (c *topicChain) Sealed(h common.Hash) (*block.SealedHeader, error) {
+	for i, b := range c.blocks {
 		if b.Hash() == h {
-			return b.SealedHeader
+			if c.damaged == uint64(i) && i > 0 {
+				return nil, block.ErrCorrupt{Height: uint64(i), Cause: errors.New("flipped")}
+			}
+			return b.SealedHeader, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
-func (c *topicChain) BlockByNumber(n uint64) *block.Block {
+func (c *topicChain) BlockByNumber(n uint64) (*block.Block, error) {
 	c.reads[n]++
-	return c.blocks[n]
+	if c.damaged == n && n > 0 {
+		return nil, block.ErrCorrupt{Height: n, Cause: errors.New("flipped")}
+	}
+	return c.blocks[n], nil
 }
+
+// hashAt is CanonicalHash.
+func (c *topicChain) hashAt(n uint64) common.Hash                    { return c.blocks[n].Hash() }
 func (c *topicChain) Receipts(h common.Hash) (types.Receipts, error) { return c.receipts[h], nil }
 
 // Call answers the one view that audits need.
@@ -289,7 +299,7 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 	w, err = api.Witness(context.Background(), common.Hash{2}.Hex())
 	require.NoError(t, err)
 	require.False(t, w.Replica)
-	for _, trusted := range []*trustedJSON{nil, {Number: 12, Hash: c.CanonicalHash(12)}, {Number: 4, Hash: c.CanonicalHash(4)}} {
+	for _, trusted := range []*trustedJSON{nil, {Number: 12, Hash: c.hashAt(12)}, {Number: 4, Hash: c.hashAt(4)}} {
 		p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, trusted, nil)
 		require.NoError(t, err)
 		b, err := proof.DecodeBundle(p.Proof)
@@ -300,13 +310,13 @@ func TestProofIsTakenByAVerifier(t *testing.T) {
 		}
 		v, err := b.Verify(&trust, contracts.TopicsAddress)
 		require.NoError(t, err)
-		require.Equal(t, c.CanonicalHash(10), v.Block)
+		require.Equal(t, c.hashAt(10), v.Block)
 		require.Equal(t, [2]int64{0, 2}, [2]int64{v.From, v.To})
 		require.EqualValues(t, 3, v.Checkpoint.Seq)
 	}
 	provesBatches(t, api, id)
 	whole := proof.NewChain(c.trust)
-	first, err := proof.Collect(context.Background(), c.trust, finalSource{c}, 9, c.CurrentHeader().Number.Uint64())
+	first, err := proof.Collect(context.Background(), c.trust, &finalSource{back: &Backend{Chain: c}}, 9, c.CurrentHeader().Number.Uint64())
 	require.NoError(t, err)
 	require.NoError(t, whole.Extend(&first[0])) // the first epoch
 	p, err := api.Proof(context.Background(), id.Hex(), 0, 1, nil, nil, &trustedJSON{Number: hexutil.Uint64(whole.Height()), Hash: whole.Hash(), Followed: true}, nil)
@@ -356,10 +366,10 @@ func TestStateOfOperationsIsProved(t *testing.T) {
 		p.Counts, p.Root = contracts.OperationsSlots(id)
 		return p
 	}
-	for _, trusted := range []*trustedJSON{nil, {Number: 12, Hash: c.CanonicalHash(12)}} {
+	for _, trusted := range []*trustedJSON{nil, {Number: 12, Hash: c.hashAt(12)}} {
 		p, err = api.OperationsProof(t.Context(), mine.Hex(), trusted)
 		require.NoError(t, err)
-		require.Equal(t, c.CanonicalHash(uint64(p.Number)), p.Hash)
+		require.Equal(t, c.hashAt(uint64(p.Number)), p.Hash)
 		a, err := proof.DecodeAudit(p.Proof)
 		require.NoError(t, err)
 		trust := *c.trust

@@ -307,7 +307,8 @@ func TestConfigMethod(t *testing.T) {
 
 	cfg, later := *n.gen.config, uint64(1<<40)
 	cfg.AmsterdamTime = &later
-	c := (&ethAPI{&service{back: Backend{Chain: laterChain{n.chain, &cfg}}}}).Config()
+	c, err := (&ethAPI{&service{back: Backend{Chain: laterChain{n.chain.Chain, &cfg}}}}).Config()
+	require.NoError(t, err)
 	require.EqualValues(t, later, c.Next.ActivationTime)
 	require.Equal(t, c.Next, c.Last)
 	require.NotEqual(t, c.Current.ForkID, c.Next.ForkID)

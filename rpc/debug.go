@@ -75,8 +75,11 @@ func (d *debugAPI) mustBlock(ref gethrpc.BlockNumberOrHash) (*types.Block, error
 
 // TraceTransaction executes a transaction of the chain again, after those before it in its block, and shows how.
 func (d *debugAPI) TraceTransaction(ctx context.Context, hash common.Hash, cfg *traceConfig) (any, error) {
-	_, blockHash, _, index, ok := d.back.Chain.Transaction(hash)
-	if !ok {
+	x, err := d.back.Chain.Transaction(hash)
+	if err != nil {
+		return nil, unreadable("transaction "+hash.Hex(), err)
+	}
+	if x == nil {
 		return nil, &Error{Code: codeServer, Message: "transaction not found: no block of the chain has " + hash.Hex()}
 	}
 	r, err := d.newTrace(ctx, cfg)
@@ -84,11 +87,11 @@ func (d *debugAPI) TraceTransaction(ctx context.Context, hash common.Hash, cfg *
 		return nil, err
 	}
 	defer r.end()
-	b, err := d.mustBlock(byHash(blockHash))
+	b, err := d.mustBlock(byHash(x.Block))
 	if err != nil {
 		return nil, err
 	}
-	return r.one(b, int(index)) //nolint:gosec // an index
+	return r.one(b, int(x.Index)) //nolint:gosec // an index
 }
 
 type tracedJSON struct {
@@ -137,7 +140,11 @@ func (d *debugAPI) decodeBlock(raw []byte) (*types.Block, error) {
 	case *h.ExcessBlobGas != 0 || h.Difficulty.Sign() != 0:
 		return nil, invalidParams("the header's excess blob gas and difficulty must be 0")
 	}
-	if p := d.back.Chain.HeaderByHash(h.ParentHash); p != nil && p.Number.Uint64()+1 != h.Number.Uint64() {
+	p, err := d.back.Chain.HeaderByHash(h.ParentHash)
+	if err != nil {
+		return nil, unreadable("the block's parent", err)
+	}
+	if p != nil && p.Number.Uint64()+1 != h.Number.Uint64() {
 		return nil, invalidParams("the block has height %s, its parent %s", h.Number, p.Number)
 	}
 	return b, nil

@@ -69,7 +69,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	n := newNet(t, 0, nil)
 	require.NoError(t, n.call(nil, "eth_chainId")) // the test's own client runs
 	known := goleak.IgnoreCurrent()
-	srv, err := New(func() Config { c := DefaultConfig(); c.HTTPAddr = "127.0.0.1:0"; return c }(), Backend{Chain: n.chain, Pool: n.pool, Sync: &n.extra}, nil, nil)
+	srv, err := New(func() Config { c := DefaultConfig(); c.HTTPAddr = "127.0.0.1:0"; return c }(), Backend{Chain: n.chain.Chain, Pool: n.pool, Sync: &n.extra}, nil, nil)
 	require.NoError(t, err)
 	ran := make(chan error, 1)
 	go func() { ran <- srv.Run(context.Background()) }()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/txpool"
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
@@ -90,6 +91,28 @@ type Error struct {
 func (e *Error) Error() string  { return e.Message }
 func (e *Error) ErrorCode() int { return e.Code }
 func (e *Error) ErrorData() any { return e.Data }
+
+// damagedJSON is the data of an answer that a damaged block stands in the way of.
+type damagedJSON struct {
+	Block hexutil.Uint64 `json:"damagedBlock"` // the height; it is fetched again from a peer
+}
+
+// unreadable is the answer where something is there, or may be, and cannot be read: never null, never empty. A damaged
+// block is named by its height, in words and as data.
+func unreadable(what string, err error) error {
+	var known *Error
+	var damaged block.ErrCorrupt
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &damaged):
+		return &Error{
+			Code: codeServer, Data: damagedJSON{hexutil.Uint64(damaged.Height)},
+			Message: fmt.Sprintf("%s is not available: %s", what, err),
+		}
+	}
+	return &Error{Code: codeServer, Message: fmt.Sprintf("%s is not available: %s", what, err)}
+}
 
 func invalidParams(format string, args ...any) *Error {
 	return &Error{Code: codeInvalidParams, Message: fmt.Sprintf(format, args...)}

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"errors"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -115,23 +116,35 @@ func (a *ethAPI) GetUncleByBlockHashAndIndex(common.Hash, hexutil.Uint) *blockJS
 // Transactions.
 
 func (a *ethAPI) GetTransactionByHash(h common.Hash) (*transactionJSON, error) {
-	if b, i, ok := a.find(h); ok {
+	b, i, err := a.find(h)
+	if b != nil {
 		return transactionIn(b, i), nil
 	}
-	return a.pooled(h)
+	tx, poolErr := a.pooled(h)
+	if tx != nil {
+		return tx, nil
+	}
+	return nil, errors.Join(err, poolErr)
 }
 
-// find is the block of the executed chain that holds the transaction, and its index there.
-func (a *ethAPI) find(h common.Hash) (*block.Block, uint64, bool) {
-	_, blockHash, _, index, ok := a.back.Chain.Transaction(h)
-	if !ok {
-		return nil, 0, false
+// find is the block of the executed chain that holds the transaction, and its index there; nil if there is none.
+func (a *ethAPI) find(h common.Hash) (*block.Block, uint64, error) {
+	what := "transaction " + h.Hex()
+	x, err := a.back.Chain.Transaction(h)
+	if err != nil {
+		return nil, 0, unreadable(what, err)
 	}
-	b := a.back.Chain.BlockByHash(blockHash)
-	if b == nil || index >= uint64(len(b.Transactions)) {
-		return nil, 0, false
+	if x == nil {
+		return nil, 0, nil
 	}
-	return b, index, true
+	b, err := a.back.Chain.BlockByHash(x.Block)
+	if err != nil {
+		return nil, 0, unreadable(what, err)
+	}
+	if b == nil || x.Index >= uint64(len(b.Transactions)) { // its branch lost meanwhile
+		return nil, 0, nil
+	}
+	return b, x.Index, nil
 }
 
 func (a *ethAPI) pooled(h common.Hash) (*transactionJSON, error) {
@@ -163,13 +176,14 @@ func (a *ethAPI) at(ref gethrpc.BlockNumberOrHash, i uint64) (*transactionJSON, 
 }
 
 func (a *ethAPI) GetRawTransactionByHash(h common.Hash) (hexutil.Bytes, error) {
-	if b, i, ok := a.find(h); ok {
+	b, i, err := a.find(h)
+	if b != nil {
 		return b.Transactions[i].MarshalBinary()
 	}
 	if tx := a.back.Pool.Get(h); tx != nil {
 		return tx.MarshalBinary()
 	}
-	return nil, nil
+	return nil, err
 }
 
 func (a *ethAPI) GetRawTransactionByBlockNumberAndIndex(n gethrpc.BlockNumber, i hexutil.Uint64) (hexutil.Bytes, error) {
@@ -191,9 +205,12 @@ func (a *ethAPI) rawAt(ref gethrpc.BlockNumberOrHash, i uint64) (hexutil.Bytes, 
 // Receipts.
 
 func (a *ethAPI) GetTransactionReceipt(h common.Hash) (*receiptJSON, error) {
-	b, i, ok := a.find(h)
-	if !ok {
-		return nil, nil
+	b, i, err := a.find(h)
+	if b == nil {
+		if err != nil && a.back.Pool.Get(h) != nil { // it waits: no block has it
+			err = nil
+		}
+		return nil, err
 	}
 	rs, err := a.receipts(b)
 	if err != nil {
@@ -224,7 +241,7 @@ func (s *service) receipts(b *block.Block) (types.Receipts, error) {
 	}
 	rs, err := s.back.Chain.Receipts(b.Hash())
 	if err != nil {
-		return nil, &Error{Code: codeServer, Message: "receipts of " + b.String() + " are not available: " + err.Error()}
+		return nil, unreadable("receipts of "+b.String(), err)
 	}
 	if len(rs) != len(b.Transactions) {
 		return nil, &Error{Code: codeServer, Message: "receipts of " + b.String() + " are incomplete; run bornode fsck"}

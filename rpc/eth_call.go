@@ -58,7 +58,7 @@ func (s *service) prepare(args *callArgs, ref *gethrpc.BlockNumberOrHash, blocks
 
 // setUp makes the message of a call on a state, with at most the gas that one may have, the block that it sees and the
 // precompiles. The overrides of accounts are written to db.
-func (s *service) setUp(args *callArgs, db *state.StateDB, h *types.Header, accounts *stateOverride, blocks *blockOverride) (*core.Message, vm.BlockContext, vm.PrecompiledContracts, error) {
+func (s *service) setUp(args *callArgs, db *state.StateDB, h *types.Header, accounts *stateOverride, blocks *blockOverride) (*core.Message, callBlock, vm.PrecompiledContracts, error) {
 	bc := s.blockContext(h, blocks)
 	precompiles := vm.ActivePrecompiledContracts(s.back.Chain.Config().Rules(bc.BlockNumber, true, bc.Time))
 	if accounts != nil {
@@ -87,14 +87,14 @@ func (s *service) execute(ctx context.Context, args *callArgs, db *state.StateDB
 	if tracer != nil {
 		vcfg.Tracer = tracer.Hooks()
 	}
-	evm := vm.NewEVM(bc, db, s.back.Chain.Config(), vcfg)
+	evm := vm.NewEVM(bc.BlockContext, db, s.back.Chain.Config(), vcfg)
 	defer evm.Release()
 	evm.SetPrecompiles(precompiles)
 	stop := context.AfterFunc(ctx, evm.Cancel)
 	defer stop()
 	res, err := core.ApplyMessage(evm, msg, core.NewGasPool(msg.GasLimit))
-	if dbErr := db.Error(); dbErr != nil {
-		return nil, dbErr
+	if readErr := bc.readError(db); readErr != nil {
+		return nil, readErr
 	}
 	if evm.Cancelled() {
 		return nil, abortedCall(s.cfg.CallTimeout)
@@ -203,8 +203,12 @@ func (e *estimate) suffices(ctx context.Context, h *types.Header, gas uint64) (b
 	args := *e.args
 	args.Gas = (*hexutil.Uint64)(&gas)
 	res, err := e.execute(ctx, &args, e.db.Copy(), h, nil, e.blocks, nil)
-	if ctx.Err() != nil {
+	var unread *Error
+	switch {
+	case ctx.Err() != nil:
 		return false, abortedCall(e.cfg.CallTimeout)
+	case errors.As(err, &unread):
+		return false, err
 	}
 	return err == nil && !res.Failed(), nil // why it fails is the estimator's to say
 }
@@ -221,13 +225,17 @@ func (e *estimate) in(ctx context.Context, h *types.Header) (uint64, error) {
 	if e.args.Gas != nil {
 		limit = uint64(*e.args.Gas)
 	}
+	seen := e.back.Chain.Context()
 	opts := &gasestimator.Options{
-		Config: e.back.Chain.Config(), Chain: evmContext{e.back.Chain.Context()}, Header: h, State: e.db, ErrorRatio: estimateErrorRatio,
+		Config: e.back.Chain.Config(), Chain: evmContext{seen}, Header: h, State: e.db, ErrorRatio: estimateErrorRatio,
 	}
 	if e.blocks != nil {
 		opts.BlobBaseFee = (*big.Int)(e.blocks.BlobBaseFee)
 	}
 	gas, revert, err := gasestimator.Estimate(ctx, e.args.message(h.BaseFee, limit), opts, e.cfg.GasCap)
+	if readErr := seen.Err(); readErr != nil {
+		return 0, unreadable("a header that the call asks for", readErr)
+	}
 	if errors.Is(err, vm.ErrExecutionReverted) {
 		return 0, reverted(revert)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/params"
+	gethrpc "github.com/ethereum/go-ethereum/rpc"
 )
 
 // configJSON is the answer of eth_config (EIP-7910). The time and the blob schedule are numbers there, not hex.
@@ -28,9 +29,12 @@ type forkJSON struct {
 }
 
 // Config shows the rules that hold now, those of the next fork that has a time, and those of the last one.
-func (a *ethAPI) Config() *configJSON {
+func (a *ethAPI) Config() (*configJSON, error) {
 	cfg := a.back.Chain.Config()
-	genesis := a.back.Chain.HeaderByNumber(0)
+	genesis, err := a.back.headerByNumber(gethrpc.EarliestBlockNumber)
+	if err != nil {
+		return nil, err
+	}
 	last := cfg.LatestFork(^uint64(0))
 	now := cfg.LatestFork(a.back.Chain.CurrentHeader().Time)
 	out := &configJSON{Current: forkAt(cfg, genesis, cfg.Timestamp(now))}
@@ -40,7 +44,7 @@ func (a *ethAPI) Config() *configJSON {
 	if out.Next != nil {
 		out.Last = forkAt(cfg, genesis, cfg.Timestamp(last))
 	}
-	return out
+	return out, nil
 }
 
 func forkAt(cfg *params.ChainConfig, genesis *types.Header, at *uint64) *forkJSON {

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 	"math/big"
 	"slices"
 
@@ -37,8 +38,8 @@ func (s *service) suggestTip(h *types.Header) *big.Int {
 			}
 			break
 		}
-		b := s.back.Chain.BlockByHash(h.Hash())
-		if b == nil {
+		b, err := s.back.Chain.BlockByHash(h.Hash())
+		if b == nil || err != nil { // a suggestion does without
 			break
 		}
 		for _, tx := range b.Transactions {
@@ -46,7 +47,9 @@ func (s *service) suggestTip(h *types.Header) *big.Int {
 				tips = append(tips, tip)
 			}
 		}
-		h = s.back.Chain.HeaderByHash(h.ParentHash)
+		if h, err = s.back.Chain.HeaderByHash(h.ParentHash); err != nil {
+			break
+		}
 	}
 	if len(tips) == 0 {
 		return new(big.Int)
@@ -129,7 +132,10 @@ func (a *ethAPI) FeeHistory(ctx context.Context, count math.HexOrDecimal64, newe
 		if ctx.Err() != nil {
 			return nil, limitExceeded("fee history took longer than %s (rpc.call_timeout); ask for fewer blocks", a.cfg.CallTimeout)
 		}
-		if h = a.back.Chain.HeaderByNumber(number); h == nil {
+		if h, err = a.back.Chain.HeaderByNumber(number); err != nil {
+			return nil, unreadable(fmt.Sprintf("fee history: block %d", number), err)
+		}
+		if h == nil {
 			return nil, &Error{Code: codeServer, Message: "fee history: the chain changed meanwhile or its start was pruned; ask again"}
 		}
 		out.BaseFee = append(out.BaseFee, (*hexutil.Big)(baseFeeOf(h)))
@@ -165,9 +171,9 @@ func (s *service) rewards(h *types.Header, percentiles []float64) ([]*hexutil.Bi
 	if h.TxHash == types.EmptyTxsHash {
 		return out, nil
 	}
-	b := s.back.Chain.BlockByHash(h.Hash())
-	if b == nil {
-		return out, nil
+	b, err := s.back.body(h, h.Hash())
+	if err != nil {
+		return nil, err
 	}
 	rs, err := s.receipts(b)
 	if err != nil {

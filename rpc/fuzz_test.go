@@ -16,6 +16,8 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/ethereum/go-ethereum/triedb"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/chain"
 )
 
 // lonely is a chain of one block; what the fuzz targets need of it.
@@ -25,14 +27,16 @@ type lonely struct {
 	head   *types.Header
 }
 
-func (c lonely) Config() *params.ChainConfig            { return c.config }
-func (c lonely) Context() core.ChainContext             { return lonelyContext{config: c.config} }
-func (c lonely) HeaderByHash(common.Hash) *types.Header { return c.head }
+func (c lonely) Config() *params.ChainConfig                     { return c.config }
+func (c lonely) Context() chain.EVMChain                         { return lonelyContext{config: c.config} }
+func (c lonely) HeaderByHash(common.Hash) (*types.Header, error) { return c.head, nil }
 
 type lonelyContext struct {
 	core.ChainContext
 	config *params.ChainConfig
 }
+
+func (c lonelyContext) Err() error { return nil }
 
 func (c lonelyContext) Config() *params.ChainConfig { return c.config }
 

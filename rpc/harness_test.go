@@ -125,7 +125,7 @@ func account(i int) common.Address { return crypto.PubkeyToAddress(key(i).Public
 type testNet struct {
 	t     testing.TB
 	gen   *testGenesis
-	chain *chain.Chain
+	chain testChain
 	pool  *txpool.Pool
 	srv   *Server
 	rpc   *gethrpc.Client // WebSocket
@@ -133,6 +133,38 @@ type testNet struct {
 	extra extras
 	abi   abi.ABI
 	code  []byte
+}
+
+// testChain is a chain in which no block is damaged.
+type testChain struct {
+	*chain.Chain
+	t testing.TB
+}
+
+func readable[T any](t testing.TB, x T, err error) T {
+	t.Helper()
+	require.NoError(t, err)
+	return x
+}
+
+func (c testChain) Sealed(h common.Hash) *block.SealedHeader {
+	s, err := c.Chain.Sealed(h)
+	return readable(c.t, s, err)
+}
+
+func (c testChain) HeaderByNumber(n uint64) *types.Header {
+	h, err := c.Chain.HeaderByNumber(n)
+	return readable(c.t, h, err)
+}
+
+func (c testChain) CanonicalHash(n uint64) common.Hash {
+	h, err := c.Chain.CanonicalHash(n)
+	return readable(c.t, h, err)
+}
+
+func (c testChain) BlockByNumber(n uint64) *block.Block {
+	b, err := c.Chain.BlockByNumber(n)
+	return readable(c.t, b, err)
 }
 
 // extras answers for the parts of a node that are no part of these tests.
@@ -178,8 +210,9 @@ func newNetOn(t testing.TB, gen *testGenesis, change func(*Config)) *testNet {
 	cc := chain.DefaultConfig()
 	cc.Dir = filepath.Join(dir, "state")
 	cc.DatabaseCacheMiB, cc.TrieCacheMiB, cc.StateCacheMiB, cc.WriteBufferMiB, cc.Handles = 16, 16, 16, 16, 32
-	n.chain, err = chain.Open(context.Background(), cc, n.gen, store, nil, nil)
+	opened, err := chain.Open(context.Background(), cc, n.gen, store, nil, nil)
 	require.NoError(t, err)
+	n.chain = testChain{opened, t}
 	t.Cleanup(func() { require.NoError(t, n.chain.Close()) })
 	n.pool, err = txpool.New(txpool.DefaultConfig(), n.chain, txpool.Deps{})
 	require.NoError(t, err)
@@ -193,7 +226,7 @@ func newNetOn(t testing.TB, gen *testGenesis, change func(*Config)) *testNet {
 		change(&cfg)
 	}
 	n.srv, err = New(cfg, Backend{
-		Chain: n.chain, Pool: n.pool, Consensus: &n.extra, Sync: &n.extra, Network: &n.extra, Admin: &n.extra, Version: "bornode/v0",
+		Chain: n.chain.Chain, Pool: n.pool, Consensus: &n.extra, Sync: &n.extra, Network: &n.extra, Admin: &n.extra, Version: "bornode/v0",
 	}, nil, nil)
 	require.NoError(t, err)
 	n.wire()

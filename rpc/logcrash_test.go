@@ -253,10 +253,10 @@ type failingChain struct {
 	tries atomic.Int64
 }
 
-func (c *failingChain) HeaderByNumber(n uint64) *types.Header {
+func (c *failingChain) HeaderByNumber(n uint64) (*types.Header, error) {
 	if c.bad(n) && n%2 == 1 {
 		c.tries.Add(1)
-		return nil
+		return nil, nil
 	}
 	return c.longChain.HeaderByNumber(n)
 }

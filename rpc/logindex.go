@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/lru"
 	"github.com/ethereum/go-ethereum/core/types"
 	"go.uber.org/zap"
@@ -33,7 +34,14 @@ func newLogIndex(c Chain) *logIndex {
 }
 
 func (x *logIndex) open(path string) (err error) {
-	x.file, err = openLogFile(path, x.chain.CanonicalHash)
+	canonical := func(n uint64) common.Hash { // of a damaged block zero: what ends with it is indexed again
+		h, err := x.chain.CanonicalHash(n)
+		if err != nil {
+			return common.Hash{}
+		}
+		return h
+	}
+	x.file, err = openLogFile(path, canonical)
 	return err
 }
 
@@ -108,8 +116,8 @@ func (x *logIndex) chunk(i uint64) *bloomChunk {
 	}
 	c := new(bloomChunk)
 	for n := range c {
-		h := x.chain.HeaderByNumber(i*logChunkBlocks + uint64(n)) //nolint:gosec // an index
-		if h == nil {
+		h, err := x.chain.HeaderByNumber(i*logChunkBlocks + uint64(n)) //nolint:gosec // an index
+		if h == nil || err != nil {                                    // who looks at the block itself says why
 			return nil
 		}
 		c[n] = h.Bloom
@@ -154,13 +162,16 @@ func (x *logIndex) extend() (more bool, err error) {
 // addBlock adds block n; false: try again later. A block that cannot be read may match anything; of one whose header
 // is missing, which is so for pruned ones, the index leaves out the section.
 func (x *logIndex) addBlock(n, final uint64) (bool, error) {
-	h := x.chain.HeaderByNumber(n)
-	if h == nil {
+	h, err := x.chain.HeaderByNumber(n)
+	if h == nil || err != nil {
 		if !x.giveUp(n) {
 			return false, nil
 		}
-		missing := sort.Search(int(final-n), func(i int) bool { return x.chain.HeaderByNumber(n+uint64(i)) != nil }) //nolint:gosec // heights
-		return true, x.file.skip(n + max(1, uint64(missing)))                                                        //nolint:gosec // likewise
+		missing := sort.Search(int(final-n), func(i int) bool { //nolint:gosec // heights
+			h, err := x.chain.HeaderByNumber(n + uint64(i)) //nolint:gosec // likewise
+			return h != nil || err != nil                   // a damaged block says nothing about those after it
+		})
+		return true, x.file.skip(n + max(1, uint64(missing))) //nolint:gosec // likewise
 	}
 	ps := []uint32(nil)
 	if h.Bloom != (types.Bloom{}) {

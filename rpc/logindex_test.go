@@ -27,18 +27,18 @@ type longChain struct {
 
 func (c *longChain) CurrentHeader() *types.Header { return c.headers[len(c.headers)-1] }
 func (c *longChain) FinalHeader() *types.Header   { return c.CurrentHeader() }
-func (c *longChain) HeaderByNumber(n uint64) *types.Header {
+func (c *longChain) HeaderByNumber(n uint64) (*types.Header, error) {
 	c.reads.Add(1)
 	if n >= uint64(len(c.headers)) {
-		return nil
+		return nil, nil
 	}
-	return c.headers[n]
+	return c.headers[n], nil
 }
-func (c *longChain) CanonicalHash(n uint64) common.Hash {
+func (c *longChain) CanonicalHash(n uint64) (common.Hash, error) {
 	if n >= uint64(len(c.headers)) {
-		return common.Hash{}
+		return common.Hash{}, nil
 	}
-	return c.headers[n].Hash()
+	return c.headers[n].Hash(), nil
 }
 func (c *longChain) Receipts(h common.Hash) (types.Receipts, error) { return c.logs[h], nil }
 
@@ -319,16 +319,16 @@ func TestLogIndexOfPrunedChain(t *testing.T) {
 
 type prunedChain struct{ *longChain }
 
-func (c prunedChain) HeaderByNumber(n uint64) *types.Header {
+func (c prunedChain) HeaderByNumber(n uint64) (*types.Header, error) {
 	if n < 300 {
-		return nil
+		return nil, nil
 	}
 	return c.longChain.HeaderByNumber(n)
 }
 
-func (c prunedChain) CanonicalHash(n uint64) common.Hash {
+func (c prunedChain) CanonicalHash(n uint64) (common.Hash, error) {
 	if n < 300 {
-		return common.Hash{}
+		return common.Hash{}, nil
 	}
 	return c.longChain.CanonicalHash(n)
 }

@@ -213,13 +213,16 @@ func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error
 		if err != nil {
 			return nil, err
 		}
-		top := s.back.Chain.CanonicalHash(to)
+		top, err := s.back.Chain.CanonicalHash(to)
+		if err != nil {
+			return nil, unreadable(fmt.Sprintf("block %d", to), err)
+		}
 		logs, err := s.index.search(ctx, q, from, to, s.cfg.LogCount, s.cfg.LogWorkers)
 		if errors.Is(err, context.DeadlineExceeded) {
 			return nil, limitExceeded("log query took longer than %s (rpc.log_timeout); ask for fewer blocks", s.cfg.LogTimeout)
 		}
 		// If the last block is still the same, so are all below it: what was read is of one branch.
-		if s.back.Chain.CanonicalHash(to) == top {
+		if now, headErr := s.back.Chain.CanonicalHash(to); headErr == nil && now == top || err != nil && headErr != nil {
 			return logs, err
 		}
 		if ctx.Err() != nil {
@@ -229,7 +232,10 @@ func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error
 }
 
 func (s *service) logsOfBlock(q *logQuery) ([]*types.Log, error) {
-	h := s.back.Chain.HeaderByHash(*q.block)
+	h, err := s.back.Chain.HeaderByHash(*q.block)
+	if err != nil {
+		return nil, unreadable("block "+q.block.Hex(), err)
+	}
 	if h == nil {
 		return nil, &Error{Code: codeServer, Message: fmt.Sprintf("unknown block: this node has no block %s", q.block)}
 	}
@@ -361,11 +367,13 @@ func (x *logIndex) searchSection(ctx context.Context, q *logQuery, lo, hi uint64
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		h := x.chain.HeaderByNumber(n)
+		h, err := x.chain.HeaderByNumber(n)
+		if err != nil {
+			return nil, unreadable(fmt.Sprintf("block %d", n), err)
+		}
 		if h == nil {
 			return nil, &Error{Code: codeServer, Message: fmt.Sprintf("block %d is not available: its history was pruned or the chain changed; ask again", n)}
 		}
-		var err error
 		if logs, err = x.logsIn(h, h.Hash(), q, logs, budget); errors.Is(err, errTooManyLogs) {
 			return nil, limitExceeded("query returned more than %d results or %d MiB, the last in block %d; ask for fewer blocks, addresses or topics", budget.most, maxLogBytes>>20, n)
 		} else if err != nil {
@@ -382,7 +390,7 @@ func (x *logIndex) logsIn(h *types.Header, hash common.Hash, q *logQuery, to []*
 	}
 	rs, err := x.chain.Receipts(hash)
 	if err != nil {
-		return nil, &Error{Code: codeServer, Message: fmt.Sprintf("receipts of block %d are not available: %s", h.Number, err)}
+		return nil, unreadable(fmt.Sprintf("receipts of block %d", h.Number), err)
 	}
 	for _, r := range rs {
 		for _, l := range r.Logs {

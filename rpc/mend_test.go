@@ -51,7 +51,7 @@ func TestLogBytes(t *testing.T) {
 	fat := &types.Log{Data: make([]byte, maxLogBytes/4)}
 	h := &types.Header{Number: new(big.Int)}
 	h.Bloom.Add([]byte{1})
-	c := fatChain{Chain: n.chain, logs: []*types.Log{fat, fat, fat, fat, fat}}
+	c := fatChain{Chain: n.chain.Chain, logs: []*types.Log{fat, fat, fat, fat, fat}}
 	x := newLogIndex(&c)
 	budget := &logBudget{most: 100}
 	_, err := x.logsIn(h, common.Hash{}, &logQuery{}, nil, budget)
@@ -144,7 +144,7 @@ func TestIPCPathIsOurs(t *testing.T) {
 	start := func(path string) (*Server, error) {
 		c := DefaultConfig()
 		c.HTTPAddr, c.IPCPath = "", path
-		return New(c, Backend{Chain: n.chain, Pool: n.pool}, nil, nil)
+		return New(c, Backend{Chain: n.chain.Chain, Pool: n.pool}, nil, nil)
 	}
 	notes := filepath.Join(dir, "notes")
 	require.NoError(t, os.WriteFile(notes, []byte("mine"), 0o600))
@@ -179,7 +179,7 @@ func TestOrderlyStopLogsNoError(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	c := DefaultConfig()
 	c.HTTPAddr, c.WSAddr, c.IPCPath = "127.0.0.1:0", "127.0.0.1:0", filepath.Join(filepath.Dir(n.srv.cfg.IPCPath), "other")
-	s, err := New(c, Backend{Chain: n.chain, Pool: n.pool}, zap.New(core), nil)
+	s, err := New(c, Backend{Chain: n.chain.Chain, Pool: n.pool}, zap.New(core), nil)
 	require.NoError(t, err)
 	client, err := gethrpc.Dial(s.HTTPURL())
 	require.NoError(t, err)

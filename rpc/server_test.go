@@ -235,7 +235,7 @@ func TestBor(t *testing.T) {
 	require.NoError(t, n.call(&st, "bor_syncStatus"))
 	require.False(t, st.Syncing)
 
-	bare, err := New(func() Config { c := DefaultConfig(); c.HTTPAddr = ""; return c }(), Backend{Chain: n.chain, Pool: n.pool}, nil, prometheus.NewRegistry())
+	bare, err := New(func() Config { c := DefaultConfig(); c.HTTPAddr = ""; return c }(), Backend{Chain: n.chain.Chain, Pool: n.pool}, nil, prometheus.NewRegistry())
 	require.NoError(t, err)
 	defer bare.Close()
 	client := bare.Client()
@@ -331,6 +331,6 @@ func TestConfig(t *testing.T) {
 	require.NoError(t, err)
 	defer l.Close()
 	n := newNet(t, 0, nil)
-	_, err = New(func() Config { c := DefaultConfig(); c.HTTPAddr = l.Addr().String(); return c }(), Backend{Chain: n.chain, Pool: n.pool}, nil, nil)
+	_, err = New(func() Config { c := DefaultConfig(); c.HTTPAddr = l.Addr().String(); return c }(), Backend{Chain: n.chain.Chain, Pool: n.pool}, nil, nil)
 	require.ErrorContains(t, err, "set rpc.http_addr or rpc.ws_addr to a free address")
 }

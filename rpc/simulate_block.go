@@ -44,6 +44,7 @@ type callFailedJSON struct {
 // simulatedRun is one block under execution.
 type simulatedRun struct {
 	*simulation
+	sees     callBlock
 	header   *types.Header
 	evm      *vm.EVM
 	tracer   *transferTracer
@@ -68,7 +69,8 @@ func (sim *simulation) block(ctx context.Context, p *plannedBlock, parent *types
 			h.BaseFee = chain.BaseFee(&p, cfg, parent)
 		}
 	}
-	bc := core.NewEVMBlockContext(h, evmContext{simulatedChain{sim.back.Chain.Context(), sim.known}}, &h.Coinbase)
+	seen := sim.back.Chain.Context()
+	bc := core.NewEVMBlockContext(h, evmContext{simulatedChain{seen, sim.known}}, &h.Coinbase)
 	if o := p.BlockOverrides; o != nil && o.BlobBaseFee != nil {
 		bc.BlobBaseFee = o.BlobBaseFee.ToInt()
 	}
@@ -88,7 +90,7 @@ func (sim *simulation) block(ctx context.Context, p *plannedBlock, parent *types
 	evm.SetPrecompiles(precompiles)
 	stop := context.AfterFunc(ctx, evm.Cancel)
 	defer stop()
-	r := &simulatedRun{simulation: sim, header: h, evm: evm, tracer: tracer, pool: core.NewGasPool(h.GasLimit), calls: []*simulatedCallJSON{}}
+	r := &simulatedRun{simulation: sim, sees: callBlock{bc, seen}, header: h, evm: evm, tracer: tracer, pool: core.NewGasPool(h.GasLimit), calls: []*simulatedCallJSON{}}
 	core.PreExecution(ctx, h.ParentBeaconRoot, parent, cfg, evm, h.Number, h.Time)
 	for i := range p.Calls {
 		if err := r.call(&p.Calls[i]); err != nil {
@@ -115,8 +117,8 @@ func (r *simulatedRun) call(args *callArgs) error {
 		msg.SkipNonceCheck()
 	}
 	res, err := core.ApplyMessage(r.evm, msg, r.pool)
-	if dbErr := r.db.Error(); dbErr != nil {
-		return dbErr
+	if readErr := r.sees.readError(r.db); readErr != nil {
+		return readErr
 	}
 	if r.evm.Cancelled() {
 		return abortedCall(r.cfg.CallTimeout)
@@ -207,7 +209,7 @@ func (r *simulatedRun) finish(ctx context.Context) (*simulatedJSON, error) {
 	hash := types.CalcRequestsHash(requests)
 	h.RequestsHash = &hash
 	h.Root = r.db.IntermediateRoot(r.evm.GetRules())
-	if err := r.db.Error(); err != nil {
+	if err := r.sees.readError(r.db); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil { // the calls of the block's begin or end may have been cut

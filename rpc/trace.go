@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bornode/bornode/block"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/state"
@@ -76,33 +77,36 @@ func (s *service) newTrace(ctx context.Context, cfg *traceConfig) (*trace, error
 }
 
 // block is the state below a block's first transaction, and what its transactions see of the block.
-func (t *trace) block(b *types.Block) (*state.StateDB, vm.BlockContext, error) {
-	parent := t.back.Chain.HeaderByHash(b.ParentHash())
+func (t *trace) block(b *types.Block) (*state.StateDB, callBlock, error) {
+	parent, err := t.back.Chain.HeaderByHash(b.ParentHash())
+	if err != nil {
+		return nil, callBlock{}, unreadable(fmt.Sprintf("parent of block %d", b.NumberU64()), err)
+	}
 	if parent == nil {
-		return nil, vm.BlockContext{}, fmt.Errorf("parent of block %d not found: this node has no block %s", b.NumberU64(), b.ParentHash())
+		return nil, callBlock{}, fmt.Errorf("parent of block %d not found: this node has no block %s", b.NumberU64(), b.ParentHash())
 	}
 	db, err := t.back.Chain.StateAt(parent)
 	if err != nil {
-		return nil, vm.BlockContext{}, fmt.Errorf("state below block %d is not available: %w", b.NumberU64(), err)
+		return nil, callBlock{}, fmt.Errorf("state below block %d is not available: %w", b.NumberU64(), err)
 	}
 	if err := t.back.Chain.PrepareState(db, parent, b.NumberU64()); err != nil {
-		return nil, vm.BlockContext{}, err
+		return nil, callBlock{}, err
 	}
 	h := b.Header()
 	bc, cfg := t.blockContext(h, nil), t.back.Chain.Config()
-	evm := vm.NewEVM(bc, db, cfg, vm.Config{})
+	evm := vm.NewEVM(bc.BlockContext, db, cfg, vm.Config{})
 	defer evm.Release()
 	core.PreExecution(t.ctx, h.ParentBeaconRoot, parent, cfg, evm, h.Number, h.Time)
 	return db, bc, nil
 }
 
 // upTo is the state before the transaction at an index of a block.
-func (t *trace) upTo(b *types.Block, index int) (*state.StateDB, vm.BlockContext, error) {
+func (t *trace) upTo(b *types.Block, index int) (*state.StateDB, callBlock, error) {
 	db, bc, err := t.block(b)
 	if err != nil {
 		return nil, bc, err
 	}
-	evm := vm.NewEVM(bc, db, t.back.Chain.Config(), vm.Config{})
+	evm := vm.NewEVM(bc.BlockContext, db, t.back.Chain.Config(), vm.Config{})
 	defer evm.Release()
 	stop := context.AfterFunc(t.ctx, evm.Cancel)
 	defer stop()
@@ -121,7 +125,7 @@ func (t *trace) upTo(b *types.Block, index int) (*state.StateDB, vm.BlockContext
 		}
 		db.Finalise(evm.GetRules())
 	}
-	return db, bc, db.Error()
+	return db, bc, bc.readError(db)
 }
 
 // one traces the transaction at an index of a block.
@@ -150,7 +154,7 @@ func (t *trace) all(b *types.Block) ([]tracedJSON, error) {
 	return out, nil
 }
 
-func (t *trace) transaction(b *types.Block, index int, db *state.StateDB, bc vm.BlockContext) (json.RawMessage, error) {
+func (t *trace) transaction(b *types.Block, index int, db *state.StateDB, bc callBlock) (json.RawMessage, error) {
 	tx := b.Transactions()[index]
 	msg, err := core.TransactionToMessage(tx, t.signer, b.BaseFee())
 	if err != nil {
@@ -168,8 +172,11 @@ func (t *trace) call(args *callArgs, ref gethrpc.BlockNumberOrHash, cfg *traceCa
 	if cfg.TxIndex == nil {
 		db, h, err = t.back.callState(&ref)
 	} else if h, err = t.back.mustHeader(ref); err == nil {
-		x := t.back.Chain.BlockByHash(h.Hash())
-		if x == nil || uint64(*cfg.TxIndex) >= uint64(len(x.Transactions)) {
+		var x *block.Block
+		if x, err = t.back.body(h, h.Hash()); err != nil {
+			return nil, err
+		}
+		if uint64(*cfg.TxIndex) >= uint64(len(x.Transactions)) {
 			return nil, invalidParams("block %s has no transaction %d", h.Number, *cfg.TxIndex)
 		}
 		db, _, err = t.upTo(x.Ethereum(), int(*cfg.TxIndex)) //nolint:gosec // bounded above
@@ -192,12 +199,12 @@ func (t *trace) call(args *callArgs, ref gethrpc.BlockNumberOrHash, cfg *traceCa
 var errTraceTime = &Error{Code: codeServer, Message: "execution timeout; trace less, or allow more with the trace's timeout (at most " + maxTraceTime.String() + ")"}
 
 // run executes one transaction under the tracer. It changes db.
-func (t *trace) run(tx *types.Transaction, msg *core.Message, where *tracers.Context, bc vm.BlockContext, db *state.StateDB, precompiles vm.PrecompiledContracts) (json.RawMessage, error) {
+func (t *trace) run(tx *types.Transaction, msg *core.Message, where *tracers.Context, bc callBlock, db *state.StateDB, precompiles vm.PrecompiledContracts) (json.RawMessage, error) {
 	tracer, err := t.tracer(where)
 	if err != nil {
 		return nil, err
 	}
-	evm := vm.NewEVM(bc, state.NewHookedState(db, tracer.Hooks), t.back.Chain.Config(), vm.Config{Tracer: tracer.Hooks, NoBaseFee: true})
+	evm := vm.NewEVM(bc.BlockContext, state.NewHookedState(db, tracer.Hooks), t.back.Chain.Config(), vm.Config{Tracer: tracer.Hooks, NoBaseFee: true})
 	defer evm.Release()
 	if precompiles != nil {
 		evm.SetPrecompiles(precompiles)
@@ -210,8 +217,8 @@ func (t *trace) run(tx *types.Transaction, msg *core.Message, where *tracers.Con
 	defer stop()
 	db.SetTxContext(where.TxHash, where.TxIndex, 0)
 	_, _, err = core.ApplyTransactionWithEVM(ctx, msg, core.NewGasPool(msg.GasLimit), db, bc.BlockNumber, where.BlockHash, bc.Time, tx, evm)
-	if dbErr := db.Error(); dbErr != nil {
-		return nil, dbErr
+	if readErr := bc.readError(db); readErr != nil {
+		return nil, readErr
 	}
 	switch {
 	case t.budget.err != nil:

@@ -306,8 +306,11 @@ func (b *refBackend) BlockByNumber(_ context.Context, n gethrpc.BlockNumber) (*t
 }
 
 func (b *refBackend) GetCanonicalTransaction(h common.Hash) (bool, *types.Transaction, common.Hash, uint64, uint64) {
-	tx, hash, height, index, ok := b.back.Chain.Transaction(h)
-	return ok, tx, hash, height, index
+	x, err := b.back.Chain.Transaction(h)
+	if x == nil || err != nil {
+		return false, nil, common.Hash{}, 0, 0
+	}
+	return true, x.Transaction, x.Block, x.Height, x.Index
 }
 func (b *refBackend) TxIndexDone() bool                { return true }
 func (b *refBackend) RPCGasCap() uint64                { return b.cfg.GasCap }
@@ -321,7 +324,10 @@ func (b *refBackend) StateAtBlock(_ context.Context, blk *types.Block, _ *state.
 }
 
 func (b *refBackend) StateAtTransaction(ctx context.Context, blk *types.Block, index int) (*types.Transaction, vm.BlockContext, *state.StateDB, tracers.StateReleaseFunc, error) {
-	parent := b.back.Chain.HeaderByHash(blk.ParentHash())
+	parent, err := b.back.mustHeader(byHash(blk.ParentHash()))
+	if err != nil {
+		return nil, vm.BlockContext{}, nil, nil, err
+	}
 	s, err := b.back.Chain.StateAt(parent)
 	if err != nil {
 		return nil, vm.BlockContext{}, nil, nil, err

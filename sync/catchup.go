@@ -294,7 +294,7 @@ func (m *Manager) expire(now time.Time) {
 	m.settleClaims(now)
 	m.expireAsk(now)
 	m.expirePulls(now)
-	m.expireRepairs(now)
+	m.startRepairs(now)
 }
 
 // onImported takes the importer's result.

@@ -154,6 +154,9 @@ type Deps struct {
 	Classify func(error) Verdict
 	// Corrupt tells whether an error of Blocks reports an unreadable record, and of which height. nil: never.
 	Corrupt func(error) (height uint64, ok bool)
+	// Damaged lists the irreversible blocks that any reader of the store found damaged, lowest first; the manager asks
+	// for it all the time, fetches them from peers and calls Blocks.Replace. It must be quick. nil: none.
+	Damaged func() []uint64
 	// CheckSeal verifies the seal of a block whose hash is known to be good. nil: the header's Coinbase must have sealed it.
 	CheckSeal func(h *block.SealedHeader) error
 	// OnLink is told of every link whose handshake was accepted (topics read lane 3 of it). It must not block.

@@ -1,6 +1,7 @@
 package blocksync
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -467,5 +468,29 @@ func TestStrangersAreRefusedNotBanned(t *testing.T) {
 		s.hello()
 		s.goneWith(WrongChain)
 		require.Zero(t, n.m.bans.Len())
+	})
+}
+
+// What was asked for before Run, and what any reader of the store has met, is taken up once the manager works.
+func TestDamageIsTakenUpFromReadersAndFromBeforeRun(t *testing.T) {
+	onMem(t, func(l *lab) {
+		h := l.newHost("h")
+		m, err := New(DefaultConfig(), Deps{
+			Host: h, Driver: newModel(nil), Blocks: newModel(nil), Params: modelParams, Classify: modelClassify,
+			Damaged: func() []uint64 { return []uint64{5} },
+		})
+		require.NoError(l.t, err)
+		m.Repair(3)
+		ctx, stop := context.WithCancel(l.t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		<-m.started
+		l.eventually(func() bool {
+			found := make(chan bool, 1)
+			m.post(func() { found <- m.repairs[3] != nil && m.repairs[5] != nil && len(m.repairs) == 2 })
+			return <-found
+		}, "both are to be fetched")
+		stop()
+		require.NoError(l.t, <-ended)
 	})
 }

@@ -109,6 +109,7 @@ const (
 	dampFor          = 30 * time.Second       // a peer's wish not to get our relayed blocks or votes lasts this long
 	dampAfter        = 8                      // useless duplicates in a row before that wish is sent
 	maxSourceBackoff = time.Minute
+	repairRetry      = time.Second     // a block that could not be put in its place is asked for again after this
 	windowRetry      = time.Second     // a window that could not be read is tried again after this, doubled with each failure
 	aloneSlots       = 20              // without a peer and a new head for so long the node does not count as in sync
 	maxEmptyBelieved = 3               // answers in a row that brought nothing until a peer's LIB is not believed

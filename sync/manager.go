@@ -69,6 +69,7 @@ type Manager struct {
 	pulls      map[common.Hash]*pull
 	bodies     bodyCache
 	repairs    map[uint64]*repair
+	wanted     wantedRepairs
 	voteRelay  []relayedVote
 	txRelay    []gossip
 	offerBeat  uint64 // counts the beats of offerWorker
@@ -117,7 +118,7 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 		fixes:   make(chan *repairJob, maxRepairs),
 		peers:   make(map[transport.PeerID]*peer),
 		seen:    newRecent[common.Hash, seenBlock](maxSeenBlocks), accounts: make(map[transport.PeerID]*voteAccount),
-		pulls: make(map[common.Hash]*pull), repairs: make(map[uint64]*repair),
+		pulls: make(map[common.Hash]*pull), repairs: make(map[uint64]*repair), wanted: wantedRepairs{heights: make(map[uint64]struct{})},
 	}
 	m.orphans.init()
 	m.bodies.init()

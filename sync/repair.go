@@ -2,6 +2,7 @@ package blocksync
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/bornode/bornode/block"
@@ -25,21 +26,52 @@ type repairJob struct {
 }
 
 // Repair has the irreversible block of a height fetched from a peer and put in the place of its corrupt record. It
-// never blocks for long and may be called at any time; what does not fit the bounds is dropped (serving the record
-// again reports it again).
+// never blocks and may be called at any time; what is asked for before Run is done once Run works. What does not fit
+// the bounds is dropped (the next reader of the record notes it again).
 func (m *Manager) Repair(height uint64) {
-	select {
-	case <-m.started:
-	default:
-		return
+	m.wanted.mu.Lock()
+	defer m.wanted.mu.Unlock()
+	if len(m.wanted.heights) < maxRepairs {
+		m.wanted.heights[height] = struct{}{}
 	}
-	m.post(func() {
-		if m.repairs[height] == nil && len(m.repairs) < maxRepairs {
-			m.log.Warn("corrupt block is fetched again", zap.Uint64("height", height))
-			m.repairs[height] = &repair{tried: make(map[transport.PeerID]time.Time)}
-			m.expireRepairs(time.Now())
+}
+
+// wantedRepairs are the heights that Repair was called with and the manager has not taken up yet.
+type wantedRepairs struct {
+	mu      sync.Mutex
+	heights map[uint64]struct{}
+}
+
+// startRepairs takes up what readers found damaged, as far as there is room.
+func (m *Manager) startRepairs(now time.Time) {
+	m.wanted.mu.Lock()
+	for height := range m.wanted.heights {
+		if m.startRepair(height) {
+			delete(m.wanted.heights, height)
 		}
-	})
+	}
+	m.wanted.mu.Unlock()
+	if m.deps.Damaged != nil {
+		for _, height := range m.deps.Damaged() {
+			if !m.startRepair(height) {
+				break
+			}
+		}
+	}
+	m.expireRepairs(now)
+}
+
+// startRepair is false if there is no room.
+func (m *Manager) startRepair(height uint64) bool {
+	if m.repairs[height] != nil {
+		return true
+	}
+	if len(m.repairs) >= maxRepairs {
+		return false
+	}
+	m.log.Warn("corrupt block is fetched again", zap.Uint64("height", height))
+	m.repairs[height] = &repair{tried: make(map[transport.PeerID]time.Time)}
+	return true
 }
 
 func (m *Manager) repairFrom(height uint64, r *repair, now time.Time) {
@@ -112,7 +144,15 @@ func (m *Manager) fix(j *repairJob) (invalid bool, err error) {
 	if err := m.deps.CheckSeal(b.SealedHeader); err != nil { // the seal is not part of the hash
 		return true, err
 	}
-	return false, m.deps.Blocks.Replace(j.height, b)
+	if err := m.deps.Blocks.Replace(j.height, b); err != nil {
+		return false, err
+	}
+	for _, n := range []uint64{j.height - 1, j.height + 1} { // damage is seldom one block: the store notes the next ones
+		if n >= m.deps.Blocks.FirstHeight() && n <= m.deps.Driver.Status().LIB.Height {
+			_, _ = m.deps.Blocks.HeaderByHeight(n)
+		}
+	}
+	return false, nil
 }
 
 // sealedByCoinbase checks that the account which the header names as producer sealed it.
@@ -140,6 +180,8 @@ func (m *Manager) onRepaired(j *repairJob, invalid bool, err error) {
 	r.peer = ""
 	if invalid {
 		m.punish(j.peer, Validation, err)
+	} else { // another block has to be replaced before this one, say
+		r.tried[j.peer.id] = time.Now().Add(repairRetry)
 	}
 	m.expireRepairs(time.Now())
 }

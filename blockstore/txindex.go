@@ -1,0 +1,152 @@
+package blockstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/syndtr/goleveldb/leveldb"
+	"github.com/syndtr/goleveldb/leveldb/opt"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
+)
+
+// txIndexWhole is the value of keyTxs once the index of transactions has all that was irreversible when the derived
+// database was begun. PutReceipts adds what is executed from then on.
+const txIndexWhole = ^uint64(0)
+
+// openTransactionIndex finds out whether the index of transactions is whole. It is not when the derived database was
+// begun again in a store that holds blocks: then it is filled from the segments behind Open, and until that has ended
+// a transaction that is not found is an error, never absent.
+func (s *Store) openTransactionIndex() error {
+	v, err := get(s.derived, []byte(keyTxs))
+	switch {
+	case err != nil:
+		return s.derivedError(err)
+	case !s.has:
+		return s.putTransactionMark(txIndexWhole)
+	case len(v) == 8 && binary.BigEndian.Uint64(v) == txIndexWhole:
+		return nil
+	}
+	from := s.lib.First
+	if len(v) == 8 {
+		from = max(from, binary.BigEndian.Uint64(v))
+	}
+	s.filling.Store(&txFilling{next: from, last: s.lib.Height})
+	return nil
+}
+
+// refillIndexes has both indexes of the derived database completed from the blocks: it was opened without damaged parts
+// of its journal, so any entries may be lost. Receipts that are lost come back by executing again.
+func (s *Store) refillIndexes(db *leveldb.DB) error {
+	s.finding(ProblemDerived, 0, fmt.Sprintf("parts of the journal of the database %s are damaged, or a crash left them torn; its indexes are completed from the blocks", derivedDir))
+	marks := new(leveldb.Batch)
+	marks.Delete([]byte(keyHashed))
+	marks.Delete([]byte(keyTxs))
+	return db.Write(marks, &opt.WriteOptions{Sync: true})
+}
+
+// txFilling is how far the index of transactions is: the blocks from next to last are not in it.
+type txFilling struct{ next, last uint64 }
+
+func (s *Store) putTransactionMark(next uint64) error {
+	return s.derived.Put([]byte(keyTxs), binary.BigEndian.AppendUint64(nil, next), &opt.WriteOptions{Sync: true})
+}
+
+// fillTransactions is the goroutine that completes the index of transactions. A damaged block stops it until it was
+// replaced: the transaction that is asked for may be in it.
+func (s *Store) fillTransactions() {
+	defer s.wg.Done()
+	f := s.filling.Load()
+	s.log.Info("the index of transactions is rebuilt from the blocks", zap.Uint64("from", f.next), zap.Uint64("to", f.last))
+	batch, size := new(leveldb.Batch), 0
+	for next := f.next; next <= f.last; {
+		select {
+		case <-s.closing:
+			return
+		default:
+		}
+		next = max(next, s.FirstHeight())
+		n, err := s.addTransactions(batch, next)
+		if errors.As(err, new(ErrCorrupt)) {
+			if s.flushTransactions(batch, next, f.last) != nil || !s.awaitReplacement() {
+				return
+			}
+			batch, size = new(leveldb.Batch), 0
+			continue
+		}
+		if err != nil && !errors.Is(err, ErrPruned) {
+			s.log.Error("the index of transactions is not rebuilt further; it goes on with the next start", zap.Uint64("height", next), zap.Error(err))
+			return
+		}
+		next++
+		if size += n; size >= writeChunkBytes || next > f.last {
+			if err := s.flushTransactions(batch, next, f.last); err != nil {
+				s.log.Error("the index of transactions is not rebuilt further; it goes on with the next start", zap.Uint64("height", next), zap.Error(err))
+				return
+			}
+			batch, size = new(leveldb.Batch), 0
+		}
+	}
+	if err := s.putTransactionMark(txIndexWhole); err != nil {
+		s.log.Error("the index of transactions is rebuilt, which cannot be noted; the next start rebuilds it again", zap.Error(err))
+	}
+	s.filling.Store(nil)
+	s.log.Info("the index of transactions is rebuilt", zap.Uint64("height", f.last))
+}
+
+// addTransactions puts the places of an irreversible block's transactions into a batch and returns how many bytes.
+func (s *Store) addTransactions(batch *leveldb.Batch, height uint64) (size int, err error) {
+	e, err := s.entry(height)
+	if err != nil {
+		return 0, err
+	}
+	payload, err := s.record(e)
+	if err != nil {
+		return 0, err
+	}
+	b, err := block.DecodeBlock(payload, maxPayloadBytes)
+	if err != nil {
+		return 0, s.corrupt(height, err)
+	}
+	for i, tx := range b.Transactions {
+		k, v := txKey(tx.Hash(), e.Hash), txValue(height, uint32(i), e.Hash) //nolint:gosec // bounded by the block size
+		batch.Put(k, v)
+		size += len(k) + len(v)
+	}
+	return size, nil
+}
+
+// flushTransactions writes a batch and notes that all blocks below next are in the index.
+func (s *Store) flushTransactions(batch *leveldb.Batch, next, last uint64) error {
+	batch.Put([]byte(keyTxs), binary.BigEndian.AppendUint64(nil, next))
+	if err := s.writeDerived(batch); err != nil {
+		return err
+	}
+	s.filling.Store(&txFilling{next: next, last: last})
+	return nil
+}
+
+// awaitReplacement waits until some block was replaced; false: the store closes.
+func (s *Store) awaitReplacement() bool {
+	select {
+	case <-s.replaced:
+		return true
+	case <-s.closing:
+		return false
+	}
+}
+
+// notIndexed is why a transaction that was not found may exist all the same; nil if it does not.
+func (s *Store) notIndexed() error {
+	f := s.filling.Load()
+	if f == nil {
+		return nil
+	}
+	if slices.Contains(s.Damaged(), f.next) {
+		return ErrCorrupt{Height: f.next, Cause: errors.New("its transactions are not in the index")}
+	}
+	return fmt.Errorf("%w: blocks %d to %d are not in it yet; ask again", ErrIndexing, f.next, f.last)
+}

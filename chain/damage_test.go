@@ -1,0 +1,67 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/block"
+)
+
+// A block whose execution asks for the hash of a block that is damaged here is neither built wrongly nor called
+// invalid: the fault is this node's, and once the block is readable again the same block is executed.
+func TestHashOfADamagedBlock(t *testing.T) {
+	contract := common.Address{0xb1}
+	gen := newTestGenesis(t, func(g *testGenesis) {
+		// slot0 = BLOCKHASH(NUMBER - 8)
+		g.alloc[contract] = types.Account{Code: common.FromHex("0x60084303405f5500"), Balance: common.Big0}
+	})
+	n, other := newTestNode(t, gen), newTestNode(t, gen)
+	var blocks []*block.Block
+	for range 12 {
+		blocks = append(blocks, n.build(0))
+	}
+	n.finalize(blocks[:10]...)
+	other.give(blocks...)
+	tx := n.tx(0, &contract, 0, nil, 100_000)
+	good := other.buildOn(other.Head(), 0, tx)
+
+	n.store.bad = make(map[uint64]error)
+	damage := func(on bool) {
+		n.store.mu.Lock()
+		defer n.store.mu.Unlock()
+		clear(n.store.bad)
+		for _, b := range blocks[:10] {
+			if on {
+				n.store.bad[b.Number()] = block.ErrCorrupt{Height: b.Number(), Cause: errors.New("checksum differs")}
+			}
+		}
+		n.headers.Purge()
+	}
+	damage(true)
+	_, err := n.Build(context.Background(), BuildRequest{Parent: n.Head().Hash(), Slot: n.Head().Slot() + 1, Coinbase: good.Header.Coinbase, Txs: &listSource{txs: types.Transactions{tx}}})
+	var corrupt block.ErrCorrupt
+	require.ErrorAs(t, err, &corrupt)
+	require.NoError(t, n.Add([]*block.Block{copyOf(good)}))
+	res, err := n.SetHead(context.Background(), good.Hash())
+	require.ErrorAs(t, err, &corrupt)
+	require.NotErrorIs(t, err, ErrInvalidBlock)
+	require.NoError(t, res.Reason)
+
+	h, err := n.Chain.HeaderByHash(blocks[3].Hash())
+	require.Nil(t, h)
+	require.ErrorAs(t, err, &corrupt)
+	n.bodies.remove(blocks[3].Hash())
+	_, err = n.Receipts(blocks[3].Hash())
+	require.Error(t, err)
+
+	damage(false)
+	res, err = n.SetHead(context.Background(), good.Hash())
+	require.NoError(t, err)
+	require.NoError(t, res.Reason)
+	require.Equal(t, good.Hash(), n.Head().Hash())
+}
