@@ -79,7 +79,7 @@ func (p *Partition) may(epoch int32) error {
 func (p *Partition) add(h *batch.Header, raw []byte, now int64) Mark {
 	w := p.s.wal
 	w.mu.Lock()
-	at := w.put(p.number, kindBatch, raw)
+	at := w.putBatch(p.number, kindBatch, raw, w.now())
 	p.touch()
 	p.addBatch(h, at, now)
 	durable := w.durable

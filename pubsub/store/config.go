@@ -16,6 +16,7 @@ type Config struct {
 	ReserveBytes  int64         `mapstructure:"reserve_bytes" comment:"size of a file that is given up when the disk is full, so that retention can still be written down, bytes"`
 
 	retry time.Duration // after a failed write; 0: retryInterval
+	clock *machineClock // nil: the machine's
 }
 
 // DefaultConfig suits a broker with a few GiB of memory. Dir is left empty.
@@ -44,8 +45,8 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Retention says how much of a partition is kept; 0 is for ever. Both are lower bounds: whole pieces are dropped, and
-// nothing above the high watermark.
+// Retention says how much of a partition is kept; 0 is for ever. Age counts from when this broker appended a batch. Both
+// are lower bounds: whole pieces are dropped, and nothing above the high watermark.
 type Retention struct {
 	Bytes int64
 	Age   time.Duration

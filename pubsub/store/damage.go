@@ -176,7 +176,7 @@ func (s *Store) sealDamaged() error {
 	w := s.wal
 	w.mu.Lock()
 	if w.off == segmentHeaderBytes { // a snapshot is of a segment that has something
-		w.add(0, kindSynced, nil)
+		w.add(0, kindSynced, nil, 0)
 	}
 	w.next()
 	w.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/gofrs/flock"
 )
@@ -18,7 +19,8 @@ type FS interface {
 	Rename(from, to string) error
 	Link(from, to string) error // a second name for the same file
 	List(dir string) ([]string, error)
-	Mkdir(dir string) error // with parents; fine if it exists
+	Modified(name string) (time.Time, error) // when the contents were changed last
+	Mkdir(dir string) error                  // with parents; fine if it exists
 	SyncDir(dir string) error
 	Lock(name string) (io.Closer, error) // exclusive between processes, until closed
 }
@@ -75,6 +77,14 @@ func (o osFS) List(dir string) ([]string, error) {
 		names = append(names, e.Name())
 	}
 	return names, err
+}
+
+func (o osFS) Modified(name string) (time.Time, error) {
+	st, err := os.Stat(filepath.Join(o.root, name))
+	if err != nil {
+		return time.Time{}, err
+	}
+	return st.ModTime(), nil
 }
 
 func (o osFS) Mkdir(dir string) error { return os.MkdirAll(filepath.Join(o.root, dir), 0o750) }

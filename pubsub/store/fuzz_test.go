@@ -9,15 +9,16 @@ import (
 )
 
 func FuzzRecord(f *testing.F) {
-	f.Add(putRecord(nil, 7, 32, 0, 1, kindBatch, plain(1, 2, 30)), uint32(7), uint32(32))
-	f.Add(putRecord(nil, 0, 100, 32, 9, kindCreate, encodeCreate(id(3), Retention{Bytes: 5, Age: 6})), uint32(0), uint32(100))
-	f.Add(putRecord(nil, 1, 100, 90, 0, kindEnd, nil), uint32(1), uint32(100))
+	f.Add(putRecord(nil, 7, 32, 0, 1, kindBatch, 0, plain(1, 2, 30)), uint32(7), uint32(32))
+	f.Add(putRecord(nil, 7, 32, 0, 1, kindMoved, maxAppendStep, plain(1, 2, 30)), uint32(7), uint32(32))
+	f.Add(putRecord(nil, 0, 100, 32, 9, kindCreate, 0, encodeCreate(id(3), Retention{Bytes: 5, Age: 6})), uint32(0), uint32(100))
+	f.Add(putRecord(nil, 1, 100, 90, 0, kindEnd, 0, nil), uint32(1), uint32(100))
 	f.Fuzz(func(t *testing.T, b []byte, salt, pos uint32) {
 		r, err := decodeRecord(b, salt, pos)
 		if err != nil {
 			return
 		}
-		require.Equal(t, b[:r.recordLen], putRecord(nil, salt, r.pos, r.durable, r.number, r.kind, r.payload))
+		require.Equal(t, b[:r.recordLen], putRecord(nil, salt, r.pos, r.durable, r.number, r.kind, r.step, r.payload))
 		if isBatch(r.kind) {
 			_, n, err := batch.Parse(r.payload)
 			require.NoError(t, err)
@@ -37,7 +38,7 @@ func FuzzTruncate(f *testing.F) {
 	f.Add(make([]byte, truncateBytes-1))
 	f.Add(make([]byte, truncateBytes+(maxRebuildHeads+1)*sentBytes))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, err := decodeRecord(putRecord(nil, 0, 32, 0, 1, kindTruncate, b), 0, 32)
+		_, err := decodeRecord(putRecord(nil, 0, 32, 0, 1, kindTruncate, 0, b), 0, 32)
 		whole := len(b) - truncateBytes
 		require.Equal(t, whole >= 0 && whole%sentBytes == 0 && whole/sentBytes <= maxRebuildHeads, err == nil)
 		if err != nil {
@@ -51,8 +52,8 @@ func FuzzTruncate(f *testing.F) {
 }
 
 func FuzzIndex(f *testing.F) {
-	j := &sealJob{seg: 3, size: 500, runs: []sealRun{{run: run{number: 2, base: 4, next: 9, maxTs: 1, bytes: 80, entries: []entry{{4, 1, 32, 40}, {6, 1, 99, 40}}}},
-		{run: run{number: 1, base: 0, next: 1, bytes: 40, moved: true, entries: []entry{{0, 1, 32, 40}}}}}}
+	j := &sealJob{seg: 3, size: 500, runs: []sealRun{{run: run{number: 2, base: 4, next: 9, maxTs: 1, appended: millisOf(7), bytes: 80, entries: []entry{{4, 1, 0, 32, 40}, {6, 1, 0, 99, 40}}}},
+		{run: run{number: 1, base: 0, next: 1, bytes: 40, moved: true, entries: []entry{{0, 1, 0, 32, 40}}}}}}
 	j.sort()
 	f.Add(j.encode())
 	f.Fuzz(func(t *testing.T, b []byte) {

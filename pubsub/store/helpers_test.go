@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +24,36 @@ type disk struct{ *faultfs.Disk }
 func newDisk() disk { return disk{faultfs.New()} }
 
 func (d disk) Open(name string, flag int) (File, error) { return d.Disk.Open(name, flag) }
+
+// Modified is later than anything: a record that had to ask would be as young as can be.
+func (d disk) Modified(string) (time.Time, error) { return testTime.AddDate(100, 0, 0), nil }
+
+// testTime is when a fakeClock begins.
+var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// fakeClock is a machine's clock that goes on by hand.
+type fakeClock struct{ wall, passed atomic.Int64 }
+
+func (c *fakeClock) machine() *machineClock {
+	return &machineClock{wall: func() time.Time { return testTime.Add(time.Duration(c.wall.Load())) },
+		passed: func() time.Duration { return time.Duration(c.passed.Load()) }}
+}
+
+// pass lets time pass.
+func (c *fakeClock) pass(d time.Duration) {
+	c.wall.Add(int64(d))
+	c.passed.Add(int64(d))
+}
+
+// clockedConfig is a test's configuration with a clock of its own.
+func clockedConfig() (Config, *fakeClock) {
+	cfg, c := testConfig(), new(fakeClock)
+	cfg.clock = c.machine()
+	return cfg, c
+}
+
+// set changes what the clock shows; no time passes.
+func (c *fakeClock) set(by time.Duration) { c.wall.Add(int64(by)) }
 
 var errIO = errors.New("input/output error")
 

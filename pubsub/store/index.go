@@ -10,10 +10,11 @@ import (
 // An index file, integers big-endian:
 //
 //	magic 8 | segment u32 | segment bytes u32 | runs u32 | entries u32 | crc32c of the directory u32 | crc32c of the 28 bytes before u32
-//	directory: per run: partition u32 | first entry u32 | entries u32 | moved u32 | base i64 | next i64 | newest timestamp i64 | bytes i64
+//	directory: per run: partition u32 | first entry u32 | entries u32 | appended u24 | moved u8 | base i64 | next i64 | newest timestamp i64 | bytes i64
 //	entries: base i64 | newest timestamp i64 | position u32 | payload bytes u32
 //
-// The directory is sorted by partition and base. Entries have no checksum: what they point at does.
+// Appended is when the broker appended the run's newest batch (see age.go); zero in files from before there was that
+// field. The directory is sorted by partition and base. Entries have no checksum: what they point at does.
 const (
 	indexMagic       = "BORNTIX1"
 	indexHeaderBytes = 32
@@ -23,10 +24,11 @@ const (
 
 // entry is the place of one batch in its segment.
 type entry struct {
-	base  int64
-	maxTs int64
-	pos   uint32
-	size  uint32 // of the payload
+	base     int64
+	maxTs    int64
+	appended int64 // ms; 0: read from an index file, where the run has it
+	pos      uint32
+	size     uint32 // of the payload
 }
 
 // run is a stretch of contiguous batches of a partition that lies in one segment. Guarded as the partition's state.
@@ -36,6 +38,7 @@ type run struct {
 	moved      bool
 	base, next int64
 	maxTs      int64
+	appended   int64 // ms; when the broker appended the newest batch, or later
 	bytes      int64
 	entries    []entry // nil when sealed; elements never change, a shorter copy has no spare room
 	first      uint32  // of the index file's entries, when sealed
@@ -87,14 +90,14 @@ func (j *sealJob) encode() []byte {
 	b := make([]byte, indexHeaderBytes, indexHeaderBytes+len(j.runs)*indexRunBytes+n*indexEntryBytes)
 	for i := range j.runs {
 		r := &j.runs[i]
-		moved := uint32(0)
+		flags := stepOf(r.appended) << 8
 		if r.moved {
-			moved = 1
+			flags |= 1
 		}
 		b = be.AppendUint32(b, r.number)
 		b = be.AppendUint32(b, r.first)
 		b = be.AppendUint32(b, r.count)
-		b = be.AppendUint32(b, moved)
+		b = be.AppendUint32(b, flags)
 		b = append(b, i64(r.base)...)
 		b = append(b, i64(r.next)...)
 		b = append(b, i64(r.maxTs)...)
@@ -145,7 +148,8 @@ func decodeDirectory(h indexHeader, b []byte) ([]*run, error) {
 	first := uint32(0)
 	for ; len(b) > 0; b = b[indexRunBytes:] {
 		r := &run{number: be.Uint32(b), seg: h.seg, first: be.Uint32(b[4:]), count: be.Uint32(b[8:]), moved: b[15] == 1,
-			base: toI64(b[16:]), next: toI64(b[24:]), maxTs: toI64(b[32:]), bytes: toI64(b[40:])}
+			appended: millisOf(be.Uint32(b[12:]) >> 8),
+			base:     toI64(b[16:]), next: toI64(b[24:]), maxTs: toI64(b[32:]), bytes: toI64(b[40:])}
 		if r.first != first || r.count == 0 || r.count > h.entries-first || r.base < 0 || r.next <= r.base || r.bytes < 0 {
 			return nil, fmt.Errorf("%w: run of partition %d", errIndex, r.number)
 		}

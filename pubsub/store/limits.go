@@ -10,7 +10,7 @@ import (
 const (
 	minSegmentBytes   = 4 << 10 // for tests; real segments are far larger
 	maxSegmentBytes   = 1 << 30
-	maxSegmentRecords = 1 << 19 // bounds the index of the open segment: 24 bytes a record
+	maxSegmentRecords = 1 << 19 // bounds the index of the open segment: 32 bytes a record
 	maxPayloadBytes   = batch.MaxBytes
 	maxPendingBytes   = 64 << 20 // appended and not yet durable; more waits
 	maxUnsealed       = 4        // full segments without an index file; more waits

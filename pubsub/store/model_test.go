@@ -34,9 +34,11 @@ type model struct {
 	dead    bool // a crash is planned
 	broken  bool // failures are planned
 	trace   []string
-	claims  map[int32]int64 // of partitions: what the store called durable and nobody dropped since
-	ticking chan struct{}   // closed when the Tick beside is done; nil: none
-	copied  func()          // takes what was read to be copied forward, as a Tick does that is slow
+	clock   *fakeClock
+	written map[string]int64 // when the store was given a batch, by its bytes; ms of the clock
+	claims  map[int32]int64  // of partitions: what the store called durable and nobody dropped since
+	ticking chan struct{}    // closed when the Tick beside is done; nil: none
+	copied  func()           // takes what was read to be copied forward, as a Tick does that is slow
 }
 
 // newModel begins with a seed. BORNODE_SEED=n takes other ones: a run that always does the same finds little more.
@@ -44,7 +46,9 @@ func newModel(t *testing.T, seed int) *model {
 	if first, err := strconv.Atoi(os.Getenv("BORNODE_SEED")); err == nil {
 		seed += first
 	}
-	m := &model{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 3)), cfg: testConfig(), d: newDisk(), now: modelState{}, history: []modelState{{}}, claims: make(map[int32]int64)} //nolint:gosec // a test
+	m := &model{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 3)), d: newDisk(), now: modelState{}, history: []modelState{{}}, claims: make(map[int32]int64)} //nolint:gosec // a test
+	m.cfg, m.clock = clockedConfig()
+	m.written = make(map[string]int64)
 	m.cfg.SegmentBytes = minSegmentBytes << m.rng.IntN(3)
 	m.cfg.CacheBytes = int64(m.rng.IntN(3)) * minSegmentBytes
 	m.s = open(t, m.d, m.cfg)
@@ -91,9 +95,10 @@ func (m *model) trouble(err error) bool {
 
 func (m *model) operate() {
 	n := int32(m.rng.IntN(4))
+	m.clock.pass(time.Duration(m.rng.IntN(60)) * time.Second)
 	p := m.s.Partition(id(n))
 	v, k := m.now[n], m.rng.IntN(120)
-	if p == nil || n == 3 && k == 0 {
+	if p == nil || n >= 2 && k == 0 {
 		m.create(n, v, p == nil)
 		return
 	}
@@ -217,7 +222,10 @@ func (m *model) look() {
 
 func (m *model) create(n int32, v modelPart, fresh bool) {
 	keep := Retention{}
-	if n == 3 {
+	switch n {
+	case 2:
+		keep.Age = time.Duration(1+m.rng.IntN(60)) * time.Minute
+	case 3:
 		keep.Bytes = int64(4+m.rng.IntN(20)) << 10
 	}
 	m.note("%d: create, %v", n, keep)
@@ -240,7 +248,19 @@ func (m *model) tick() {
 		if p := m.s.Partition(id(n)); p.Start() > v.start {
 			require.LessOrEqual(m.t, p.Start(), p.Committed())
 			m.note("%d: starts at %d", n, p.Start())
+			m.requireAged(v, p.Start())
 			m.step(n, v.from(p.Start()))
+		}
+	}
+}
+
+// requireAged looks whether the batches below start were kept for as long as their partition promises.
+func (m *model) requireAged(v modelPart, start int64) {
+	for _, raw := range v.batches {
+		if h, _, _ := batch.Parse(raw); v.keep.Age > 0 && h.NextOffset() <= start && h.NextOffset() > v.start {
+			at, known := m.written[string(raw)]
+			require.True(m.t, known)
+			require.Greater(m.t, m.s.ages.nowMillis()-at, v.keep.Age.Milliseconds(), "a batch was deleted that is too young")
 		}
 	}
 }
@@ -295,6 +315,7 @@ func (m *model) append(n int32, p *Partition, v modelPart) {
 	require.NoError(m.t, err)
 	require.False(m.t, a.Duplicate, "a batch that is not there was called a duplicate")
 	require.Equal(m.t, v.end, a.Base)
+	m.written[string(raw)] = m.s.ages.nowMillis()
 	m.step(n, v.grown(raw))
 }
 
@@ -306,6 +327,7 @@ func (m *model) accept(n int32, p *Partition, v modelPart) {
 	_, err := p.Accept(raw)
 	m.note("%d: accept at %d of producer %d: %v", n, v.end, pid, err)
 	if m.took(err) {
+		m.written[string(raw)] = m.s.ages.nowMillis()
 		m.step(n, v.grown(raw))
 	}
 	bad := plain(m.seed, 1, 10)

@@ -116,13 +116,15 @@ func (p *Partition) putMoved(seg uint32, b []byte) error {
 		return ErrDeleted
 	}
 	return batch.Each(b, func(h batch.Header, raw []byte) error {
-		if !slices.ContainsFunc(p.runs, func(r *run) bool { return r.seg == seg && r.base < h.NextOffset() && r.next > h.BaseOffset }) {
+		i := slices.IndexFunc(p.runs, func(r *run) bool { return r.seg == seg && r.base < h.NextOffset() && r.next > h.BaseOffset })
+		if i < 0 {
 			return nil // dropped meanwhile
 		}
+		appended := p.runs[i].appended // a copy is as old as what it is copied from
 		w := p.s.wal
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		at := w.put(p.number, kindMoved, raw)
+		at := w.putBatch(p.number, kindMoved, raw, appended)
 		p.touch()
 		p.addMoved(&h, at)
 		return nil

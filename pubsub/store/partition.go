@@ -164,7 +164,7 @@ func (p *Partition) signal() {
 
 // addBatch takes a batch at the end of the log.
 func (p *Partition) addBatch(h *batch.Header, at place, now int64) {
-	e := entry{base: h.BaseOffset, maxTs: h.MaxTimestamp, pos: at.pos, size: at.size}
+	e := entry{base: h.BaseOffset, maxTs: h.MaxTimestamp, appended: at.appended, pos: at.pos, size: at.size}
 	var r *run
 	if n := len(p.runs); n > 0 {
 		if l := p.runs[n-1]; l.seg == at.seg && !l.sealed() && !l.moved && l.next == e.base {
@@ -197,6 +197,7 @@ func (p *Partition) extend(r *run, e entry, next int64) {
 	r.entries = append(r.entries, e)
 	r.next = next
 	r.maxTs = max(r.maxTs, e.maxTs)
+	r.appended = max(r.appended, e.appended)
 	r.bytes += int64(e.size)
 	p.s.account(r.seg, int64(e.size), 0)
 }
@@ -209,7 +210,7 @@ func (p *Partition) addMoved(h *batch.Header, at place) bool {
 		return false
 	}
 	i := p.cutOut(base, next)
-	e := entry{base: h.BaseOffset, maxTs: h.MaxTimestamp, pos: at.pos, size: at.size}
+	e := entry{base: h.BaseOffset, maxTs: h.MaxTimestamp, appended: at.appended, pos: at.pos, size: at.size}
 	if i > 0 {
 		if l := p.runs[i-1]; l.seg == at.seg && !l.sealed() && l.moved && l.next == base {
 			p.extend(l, e, next)

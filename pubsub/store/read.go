@@ -28,7 +28,7 @@ func (r *run) at(es []entry, j int, next int64) located {
 	if j+1 < len(es) {
 		next = es[j+1].base
 	}
-	return located{place{r.seg, e.pos, e.size}, e.base, next}
+	return located{place{r.seg, e.pos, e.size, r.appended}, e.base, next}
 }
 
 // holds says whether a batch has the offsets that the index says.

@@ -15,11 +15,12 @@ import (
 //
 // and goes on with records:
 //
-//	crc32c u32 | payload length u32 | position u32 | durable u32 | partition u32 | kind u8 | zero 3 | payload
+//	crc32c u32 | payload length u32 | position u32 | durable u32 | partition u32 | kind u8 | appended u24 | payload
 //
 // The checksum starts from the segment's salt, which no client knows, so that no payload can be made to look like
 // records. It covers the record's header and payload, of a batch only the batch's header: the batch's own checksum covers
-// its rest. Position is the record's place in the file; durable is how far the segment was synced at that time.
+// its rest. Position is the record's place in the file; durable is how far the segment was synced at that time. Appended is
+// when this broker appended a batch first (see age.go), zero in other records.
 const (
 	segmentMagic       = "BORNTOP1"
 	segmentHeaderBytes = 32
@@ -81,6 +82,8 @@ type record struct {
 	number    uint32 // of the partition
 	pos       uint32
 	durable   uint32
+	step      uint32 // of batches: when it was appended, 0: not known
+	appended  int64  // ms; the same for replays, never unknown
 	payload   []byte
 	header    batch.Header // of batches
 	recordLen int
@@ -97,7 +100,7 @@ func checked(k kind, payload []byte) []byte {
 }
 
 // putRecord appends a record to dst.
-func putRecord(dst []byte, salt, pos, durable, number uint32, k kind, payload []byte) []byte {
+func putRecord(dst []byte, salt, pos, durable, number uint32, k kind, step uint32, payload []byte) []byte {
 	at := len(dst)
 	dst = append(dst, make([]byte, recordHeaderBytes)...)
 	h := dst[at:]
@@ -105,7 +108,7 @@ func putRecord(dst []byte, salt, pos, durable, number uint32, k kind, payload []
 	be.PutUint32(h[8:], pos)
 	be.PutUint32(h[12:], durable)
 	be.PutUint32(h[16:], number)
-	h[20] = byte(k)
+	be.PutUint32(h[20:], uint32(k)<<24|step)
 	be.PutUint32(h, recordSum(salt, h, checked(k, payload)))
 	return append(dst, payload...)
 }
@@ -121,7 +124,7 @@ func recordSize(b []byte, pos uint32) (int, error) {
 	}
 	n, k := be.Uint32(b[4:]), kind(b[20])
 	switch {
-	case k == 0 || k >= kinds || b[21]|b[22]|b[23] != 0:
+	case k == 0 || k >= kinds || !isBatch(k) && stepIn(b) != 0:
 		return 0, fmt.Errorf("%w: kind %d", errRecord, k)
 	case be.Uint32(b[8:]) != pos:
 		return 0, fmt.Errorf("%w: it says position %d", errRecord, be.Uint32(b[8:]))
@@ -130,6 +133,9 @@ func recordSize(b []byte, pos uint32) (int, error) {
 	}
 	return recordHeaderBytes + int(n), nil
 }
+
+// stepIn is the step in the header of a record.
+func stepIn(header []byte) uint32 { return be.Uint32(header[20:]) & maxAppendStep }
 
 func goodLength(k kind, n uint32) bool {
 	switch {
@@ -150,7 +156,7 @@ func decodeRecord(b []byte, salt, pos uint32) (r record, err error) {
 	if len(b) < size {
 		return r, fmt.Errorf("%w: %d of %d bytes", errRecord, len(b), size)
 	}
-	r = record{kind: kind(b[20]), number: be.Uint32(b[16:]), pos: pos, durable: be.Uint32(b[12:]),
+	r = record{kind: kind(b[20]), number: be.Uint32(b[16:]), pos: pos, durable: be.Uint32(b[12:]), step: stepIn(b),
 		payload: b[recordHeaderBytes:size:size], recordLen: size}
 	if sum := recordSum(salt, b, checked(r.kind, r.payload)); sum != be.Uint32(b) {
 		return r, fmt.Errorf("%w: checksum %08x, the record says %08x", errRecord, sum, be.Uint32(b))

@@ -254,6 +254,7 @@ func (f *found) absent() (names []string) {
 func (s *Store) loadIndex(seg uint32) ([]*run, error) {
 	runs, h, err := s.readDirectory(seg)
 	if err == nil {
+		s.completeAppendTimes(seg, runs)
 		s.wal.mu.Lock()
 		defer s.wal.mu.Unlock()
 		s.segs[seg] = &segment{number: seg, size: int64(h.size), sealed: true, entries: h.entriesPos()}

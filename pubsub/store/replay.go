@@ -67,7 +67,7 @@ func (s *Store) replaySegment(seg uint32, last bool) (open bool, err error) {
 	}()
 	w := s.wal
 	w.mu.Lock()
-	w.seg, w.off, w.salt, w.records, w.opened = seg, segmentHeaderBytes, sc.salt, 0, nil
+	w.seg, w.off, w.salt, w.records, w.since, w.opened = seg, segmentHeaderBytes, sc.salt, 0, 0, nil
 	s.account(seg, 0, 0)
 	w.mu.Unlock()
 	var synced uint32
@@ -81,7 +81,7 @@ func (s *Store) replaySegment(seg uint32, last bool) (open bool, err error) {
 			synced = max(synced, uint32(sc.pos)) //nolint:gosec // below the segment's size
 			continue
 		}
-		synced = max(synced, r.durable)
+		synced, r.appended = max(synced, r.durable), s.appendTime(millisOf(r.step), sc.changed)
 		s.replayedTo(r.pos + uint32(r.recordLen)) //nolint:gosec // below the segment's size
 		if r.kind == kindEnd {
 			if last && sc.pos == sc.size { // nothing says that it was synced
@@ -188,13 +188,16 @@ func (s *Store) replayRecord(seg uint32, r *record) error {
 		}
 		return nil
 	}
-	at := place{seg, r.pos, uint32(len(r.payload))} //nolint:gosec // bounded
+	at := place{seg, r.pos, uint32(len(r.payload)), r.appended} //nolint:gosec // bounded
 	switch r.kind {
 	case kindBatch:
 		if r.header.BaseOffset != p.end {
 			return fmt.Errorf("partition %v ends at %d, the batch begins at %d", p.id, p.end, r.header.BaseOffset)
 		}
 		p.addBatch(&r.header, at, s.now())
+		if s.wal.since == 0 {
+			s.wal.since = at.appended
+		}
 	case kindMoved:
 		p.addMoved(&r.header, at)
 	case kindTruncate:
@@ -270,8 +273,8 @@ func (s *Store) reopen(sc *scanner, synced uint32, why error) error {
 	s.wal.mu.Lock()
 	defer s.wal.mu.Unlock()
 	s.wal.durable = s.wal.tail()
-	if s.wal.records > 0 {
-		s.wal.since = s.now()
+	if s.wal.records > 0 && s.wal.since == 0 { // it has no batch that tells
+		s.wal.since = s.ages.nowMillis()
 	}
 	return nil
 }
@@ -291,6 +294,8 @@ type scanner struct {
 	pos  int64
 	buf  []byte
 	at   int64 // of buf in the file
+
+	changed int64 // ms; when the file was changed last before it was opened
 }
 
 func (s *Store) scan(seg uint32) (*scanner, error) {
@@ -299,7 +304,7 @@ func (s *Store) scan(seg uint32) (*scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	sc := &scanner{f: f, name: name, seg: seg, pos: segmentHeaderBytes}
+	sc := &scanner{f: f, name: name, seg: seg, pos: segmentHeaderBytes, changed: s.changedAt(seg)}
 	if sc.size, err = f.Size(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -408,6 +413,7 @@ func (s *Store) scanRuns(seg uint32) (*sealJob, error) {
 		if isBatch(r.kind) && !s.wrote(&r) {
 			continue
 		}
+		r.appended = s.appendTime(millisOf(r.step), sc.changed)
 		scratch.index(seg, &r)
 	}
 }
@@ -432,7 +438,7 @@ func (s *Store) index(seg uint32, r *record) {
 		p = newPartition(s, ID{}, r.number)
 		s.byNumber[r.number] = p
 	}
-	at := place{seg, r.pos, uint32(len(r.payload))} //nolint:gosec // bounded
+	at := place{seg, r.pos, uint32(len(r.payload)), r.appended} //nolint:gosec // bounded
 	switch h := r.header; r.kind {
 	case kindBatch:
 		p.cutOut(h.BaseOffset, maxOffset)

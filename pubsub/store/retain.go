@@ -13,14 +13,15 @@ import (
 
 // Tick does what time asks for, a bounded piece of it: drops records whose retention is over, forgets old producers,
 // writes down high watermarks, removes dead segments and copies the rest of mostly dead ones forward. The broker calls
-// it every second or so. What fails is logged and tried again.
+// it every second or so. What fails is logged and tried again. now is the clock of Append's callers, by which producers
+// are forgotten; ages are counted by the store's own (see age.go).
 func (s *Store) Tick(now time.Time) {
 	s.ticking.Lock()
 	defer s.ticking.Unlock()
 	aged := s.tickPartitions(now)
 	s.saveCommitted(commitsPerTick)
 	if aged {
-		s.rollAged(now)
+		s.rollAged()
 	}
 	s.noteSynced()
 	s.removeDead()
@@ -57,7 +58,7 @@ func (s *Store) tickPartitions(now time.Time) (aged bool) {
 	for _, p := range parts {
 		p.mu.Lock()
 		aged = aged || p.retention.Age > 0
-		start := p.retained(now)
+		start := p.retained()
 		if len(p.producers) > 0 && p.number > s.asked && looked < producersPerTick {
 			if looked += len(p.producers); looked >= producersPerTick {
 				s.asked = p.number // the next Tick goes on behind it
@@ -82,16 +83,16 @@ func (s *Store) tickPartitions(now time.Time) (aged bool) {
 }
 
 // retained is where the log of a partition should start for its retention; 0: where it does. The caller holds mu.
-func (p *Partition) retained(now time.Time) int64 {
+func (p *Partition) retained() int64 {
 	committed := p.committed.Load()
-	oldest := now.Add(-p.retention.Age).UnixMilli()
+	oldest := p.s.ages.nowMillis() - p.retention.Age.Milliseconds()
 	total := int64(0)
 	for _, r := range p.runs {
 		total += r.bytes
 	}
 	start := int64(0)
 	for _, r := range p.runs {
-		tooOld := p.retention.Age > 0 && r.maxTs < oldest
+		tooOld := p.retention.Age > 0 && r.appended < oldest
 		tooMuch := p.retention.Bytes > 0 && total-r.bytes >= p.retention.Bytes
 		if tooOld || tooMuch {
 			if r.next > committed {
@@ -105,7 +106,7 @@ func (p *Partition) retained(now time.Time) int64 {
 			if i+1 < len(r.entries) {
 				end = r.entries[i+1].base
 			}
-			drop := p.retention.Age > 0 && e.maxTs < oldest || p.retention.Bytes > 0 && total-int64(e.size) >= p.retention.Bytes
+			drop := p.retention.Age > 0 && e.appended < oldest || p.retention.Bytes > 0 && total-int64(e.size) >= p.retention.Bytes
 			if !drop || end > committed {
 				break
 			}
@@ -139,10 +140,10 @@ func (s *Store) saveCommitted(n int) {
 }
 
 // rollAged seals a segment that is older than it may be, so that retention by time can remove it.
-func (s *Store) rollAged(now time.Time) {
+func (s *Store) rollAged() {
 	s.wal.mu.Lock()
 	defer s.wal.mu.Unlock()
-	if s.wal.since > 0 && now.UnixMilli()-s.wal.since > s.cfg.SegmentAge.Milliseconds() && s.wal.stuck == nil {
+	if s.wal.since > 0 && s.ages.nowMillis()-s.wal.since > s.cfg.SegmentAge.Milliseconds() && s.wal.stuck == nil {
 		s.wal.next()
 	}
 }
@@ -156,7 +157,7 @@ func (s *Store) noteSynced() {
 	if tail := w.tail(); w.closed || w.stuck != nil || w.durable != tail || s.noted == tail || w.off == segmentHeaderBytes {
 		return
 	}
-	w.add(0, kindSynced, nil)
+	w.add(0, kindSynced, nil, 0)
 	s.noted = w.tail()
 }
 

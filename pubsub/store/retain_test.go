@@ -47,26 +47,35 @@ func TestRetentionBySizeFreesSegments(t *testing.T) {
 
 func TestRetentionByTime(t *testing.T) {
 	fs := newDisk()
-	s := open(t, fs, testConfig())
-	p, err := s.Create(id(0), Retention{Age: time.Second})
+	cfg, clock := clockedConfig()
+	s := open(t, fs, cfg)
+	p, err := s.Create(id(0), Retention{Age: 10 * time.Second})
 	require.NoError(t, err)
 	q := create(t, s, 1)
 	for i := range 100 {
-		add(t, p, 0, made(i, 1, 500, int64(100*i), -1, 0, 0))
+		add(t, p, 0, made(i, 1, 500, 0, -1, 0, 0))
+		clock.pass(100 * time.Millisecond)
 	}
 	add(t, q, 0, plain(1, 1, 10))
 	p.SetCommitted(100)
 	sealed(t, s)
-	tick(t, s, time.UnixMilli(5000))
+	clock.pass(4 * time.Second)
+	tick(t, s, testTime)
 	require.LessOrEqual(t, p.Start(), int64(40))
 	require.Greater(t, p.Start(), int64(40-32), "a segment has fewer batches than that")
-	tick(t, s, time.UnixMilli(100*99+1000+1))
-	require.Equal(t, int64(100), p.Start(), "what is still in memory goes batch by batch")
-	tick(t, s, time.Now().Add(2*time.Hour)) // the open segment is sealed for its age, and the next
+	clock.pass(6*time.Second - 200*time.Millisecond)
+	tick(t, s, testTime)
+	require.Equal(t, int64(98), p.Start(), "what is still in memory goes batch by batch")
+	clock.pass(200 * time.Millisecond)
+	tick(t, s, testTime)
+	require.Equal(t, int64(100), p.Start())
+	clock.pass(2 * time.Hour) // the open segment is sealed for its age, and the next
 	for range 3 {
+		tick(t, s, testTime)
 		add(t, p, 0, made(1, 1, 10, 1<<60, -1, 0, 0))
-		tick(t, s, time.Now().Add(4*time.Hour))
+		clock.pass(2 * time.Hour)
 	}
+	tick(t, s, testTime)
 	require.LessOrEqual(t, len(logs(t, fs)), 5)
 	require.Len(t, all(t, q), 1)
 }

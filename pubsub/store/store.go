@@ -22,7 +22,8 @@ type Store struct {
 	files *readers
 	wal   *wal
 	lock  io.Closer
-	clock func() time.Time
+	clock func() time.Time // the machine's
+	ages  ageClock
 
 	mu   sync.RWMutex
 	byID map[ID]*Partition
@@ -87,6 +88,9 @@ func Open(cfg Config, fs FS, log *zap.Logger, reg prometheus.Registerer) (*Store
 	if cfg.retry == 0 {
 		cfg.retry = retryInterval
 	}
+	if cfg.clock == nil {
+		cfg.clock = newMachineClock()
+	}
 	if log == nil {
 		log = zap.NewNop()
 	}
@@ -97,10 +101,10 @@ func Open(cfg Config, fs FS, log *zap.Logger, reg prometheus.Registerer) (*Store
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, fs: fs, log: log, files: newReaders(fs), wal: newWAL(&cfg), lock: lock, clock: time.Now,
+	s := &Store{cfg: cfg, fs: fs, log: log, files: newReaders(fs), wal: newWAL(&cfg), lock: lock, clock: cfg.clock.wall, ages: newAgeClock(cfg.clock),
 		byID: make(map[ID]*Partition), byNumber: make(map[uint32]*Partition), nextNumber: 1,
 		segs: make(map[uint32]*segment), stop: make(chan struct{}), lost: &losses{parts: make(map[uint32]struct{})}}
-	s.wal.prepare = s.prepareSeal
+	s.wal.prepare, s.wal.now = s.prepareSeal, s.ages.nowMillis
 	s.m = newMetrics(reg, s)
 	s.fs = patient{fs}
 	err = s.recover()

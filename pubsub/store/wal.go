@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"sort"
 	"sync"
-	"time"
 )
 
 // Mark is a position in the log: everything before it is durable when Durable(mark) returns. Marks grow with every
@@ -20,6 +19,7 @@ func (m Mark) end() uint32     { return uint32(m) } //nolint:gosec // the low ha
 // place is where a record is.
 type place struct {
 	seg, pos, size uint32 // size of the payload
+	appended       int64  // ms; of a batch: when this broker appended it first
 }
 
 func (p place) mark() Mark { return markOf(p.seg, p.pos+recordHeaderBytes+p.size) }
@@ -37,6 +37,7 @@ type wal struct {
 	segmentBytes int64
 	cacheBytes   int64
 	prepare      func(seg, size uint32) *sealJob // called with mu held when a segment is full
+	now          func() int64                    // ms; the clock that ages are counted by
 
 	mu      sync.Mutex
 	seg     uint32
@@ -100,30 +101,47 @@ func (w *wal) admit(housekeeping bool) error {
 	}
 }
 
-// put appends a record. The caller holds mu and changes the state that the record tells of before it lets go.
+// put appends a record that is no batch. The caller holds mu and changes the state that the record tells of before it
+// lets go.
 func (w *wal) put(number uint32, k kind, payload []byte) place {
+	w.makeRoom(payload)
+	return w.add(number, k, payload, 0)
+}
+
+// putBatch is put of a batch that this broker appended first at a time in ms.
+func (w *wal) putBatch(number uint32, k kind, raw []byte, appended int64) place {
+	w.makeRoom(raw)
+	return w.add(number, k, raw, appended)
+}
+
+// makeRoom ends the segment if a payload has no room in it.
+func (w *wal) makeRoom(payload []byte) {
 	n := recordHeaderBytes + len(payload)
 	if full := int64(w.off)+int64(n)+recordHeaderBytes > w.segmentBytes || w.records >= maxSegmentRecords; w.off > segmentHeaderBytes && (full || w.roll) {
 		w.next()
 	}
-	return w.add(number, k, payload)
 }
 
-func (w *wal) add(number uint32, k kind, payload []byte) place {
-	at := place{w.seg, w.off, uint32(len(payload))} //nolint:gosec // bounded by maxPayloadBytes
+// add writes a record at the end of the segment. appended is in ms, 0 of what is no batch.
+func (w *wal) add(number uint32, k kind, payload []byte, appended int64) place {
+	at := place{w.seg, w.off, uint32(len(payload)), appended} //nolint:gosec // bounded by maxPayloadBytes
 	durable := uint32(0)
 	if w.durable.segment() == w.seg {
 		durable = w.durable.end()
 	}
 	n := recordHeaderBytes + len(payload)
 	c := w.chunk(n)
-	c.buf = putRecord(c.buf, w.salt, at.pos, durable, number, k, payload)
+	step := uint32(0)
+	if isBatch(k) {
+		step = stepOf(appended)
+	}
+	c.buf = putRecord(c.buf, w.salt, at.pos, durable, number, k, step, payload)
 	w.off += uint32(n) //nolint:gosec // as above
 	w.held += int64(n)
 	w.pending += int64(n)
 	w.records++
 	if w.since == 0 {
-		w.since = time.Now().UnixMilli()
+		w.since = w.now()
 	}
 	poke(w.dirty)
 	return at
@@ -143,7 +161,7 @@ func (w *wal) chunk(n int) *chunk {
 
 // next ends the segment and begins another.
 func (w *wal) next() {
-	w.add(0, kindEnd, nil)
+	w.add(0, kindEnd, nil, 0)
 	w.jobs = append(w.jobs, w.prepare(w.seg, w.off))
 	w.begin(w.seg + 1)
 }
