@@ -105,9 +105,7 @@ func TestGoAwayReasons(t *testing.T) {
 			s.send(0, TypeVotes, EncodeVotes(vs[maxVotes:]))
 		}, Flood},
 		{"votes in handshakes", func(h *Handshake) {
-			for _, v := range votesWorth(VoteForged, 9) {
-				h.Votes = append(h.Votes, v)
-			}
+			h.Votes = append(h.Votes, votesWorth(VoteForged, 9)...)
 		}, nil, Flood},
 		{"a body of another block", nil, func(_ *lab, _ *node, s *script) {
 			x := extend(chain, 1, chainShape{})[21]

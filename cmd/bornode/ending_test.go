@@ -127,13 +127,6 @@ func (p *program) until(t *testing.T, check func() bool) bool {
 	return true
 }
 
-func (p *program) says(text string) func() bool {
-	return func() bool {
-		b, err := os.ReadFile(p.log)
-		return err == nil && strings.Contains(string(b), text)
-	}
-}
-
 // usedFolder is the folder of a producer that is alone in its network, has executed blocks with transactions and was
 // stopped twice, so that its state has tables, a write-ahead log and a history.
 func usedFolder(t *testing.T) (dir, url string, accounts []common.Address) {
