@@ -103,6 +103,7 @@ func Default() *Config {
 		RPC:       rpc.DefaultConfig(),
 	}
 	c.Store.Dir = "blocks"
+	c.Pool.Journal = "pool.journal"
 	c.RPC.IPCPath, c.RPC.LogIndex = "bornode.ipc", "log_index"
 	return c
 }

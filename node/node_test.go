@@ -124,6 +124,34 @@ func TestPoolAndChainShareSenders(t *testing.T) {
 	require.Equal(t, crypto.PubkeyToAddress(key.PublicKey), from)
 }
 
+// A transaction that a node took from a client survives its kill, with the settings of a node that was told nothing.
+func TestAcceptedTransactionsSurviveAKill(t *testing.T) {
+	c := folder(t)
+	n, _ := open(t, c)
+	defer n.close()
+	key, err := crypto.GenerateKey()
+	require.NoError(t, err)
+	var txs []*types.Transaction
+	for nonce := range uint64(3) {
+		tx, err := types.SignNewTx(key, types.LatestSigner(n.chain.Config()), &types.LegacyTx{Nonce: nonce, To: new(common.Address), Gas: 21_000})
+		require.NoError(t, err)
+		txs = append(txs, tx)
+	}
+	require.Equal(t, []error{nil, nil, nil}, n.pool.Add(txs, true))
+
+	killed := folder(t) // what a kill leaves of the folder, under another name
+	killed.Genesis, killed.DataDir = c.Path(c.Genesis), filepath.Join(t.TempDir(), "killed")
+	require.NoError(t, os.CopyFS(killed.DataDir, os.DirFS(c.DataDir)))
+	for _, key := range []string{c.Keys.Identity, c.Keys.Producer} {
+		require.NoError(t, os.Chmod(killed.Path(key), 0o600))
+	}
+	again, _ := open(t, killed)
+	defer again.close()
+	for _, tx := range txs {
+		require.True(t, again.pool.Has(tx.Hash()))
+	}
+}
+
 // A node that cannot open leaves nothing behind either, wherever it failed.
 func TestFailedOpenLeavesNothing(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *config.Config){

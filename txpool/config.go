@@ -13,7 +13,7 @@ type Config struct {
 	GlobalQueue  uint64        `mapstructure:"global_queue" comment:"Transactions of the whole pool that may wait for a missing nonce."`
 	PriceBump    uint64        `mapstructure:"price_bump" comment:"Percent by which a replacement must raise the fees of the transaction it replaces."`
 	Lifetime     time.Duration `mapstructure:"lifetime" comment:"How long a transaction may wait for a missing nonce."`
-	Journal      string        `mapstructure:"journal" comment:"File that keeps transactions submitted at this node over a restart; empty: none."`
+	Journal      string        `mapstructure:"journal" comment:"File that keeps transactions submitted at this node over a restart, not over a power cut; empty: none."`
 	Rejournal    time.Duration `mapstructure:"rejournal" comment:"How often the journal is rewritten without what is in the chain."`
 }
 

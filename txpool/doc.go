@@ -12,6 +12,9 @@
 // Abandoned with the transactions of blocks that left the executed branch (the pool puts them back itself after it
 // moved to the new head; legacypool's own search for them stops at 64 blocks).
 //
+// Transactions submitted at this node are in the journal before their acceptance is answered, so that a kill loses none.
+// A torn end of it is cut off; a damaged one is set aside and told, and never keeps a node from starting.
+//
 // Invariants: slots in use never exceed GlobalSlots; gapped transactions of one account lie within AccountQueue nonces;
 // the minimum tip is 0; blob transactions are refused. It does not gossip, keep history, or execute anything.
 package txpool

@@ -12,4 +12,7 @@ const (
 	maxWaves            = 64              // rounds of legacypool that one round of Add calls may take
 	maxEvents           = 1 << 17         // transactions queued for subscribers; older ones are dropped and counted
 	maxJournalLine      = MaxTransactionBytes + 64
+	journalSlackBytes   = 4 << 20 // appended to the journal, besides as much as it kept, before it is rewritten
+	minTransactionBytes = 64      // no signed transaction is encoded in less
+	maxAsideTries       = 100     // names tried for a damaged journal
 )
