@@ -115,8 +115,10 @@ func (s *Store) dropHeights() error {
 	return s.fs.SyncDir(".")
 }
 
-// passOver deals with the damaged bytes at the scanner's place and leaves it at the next record that can be read, or at the
-// end. ended: they are the record that ends the segment.
+// passOver deals with the damaged bytes at the scanner's place. If it is known which record they are, the scanner goes on
+// right behind that record, since the damage may cover what follows too, which is then damage of its own. Otherwise every
+// partition pays, and the scanner goes on at the next record that can be read, or at the end. ended: the damaged record is
+// the one that ends the segment.
 func (s *Store) passOver(sc *scanner, cause error) (ended bool, err error) {
 	s.foundDamage(sc.name, sc.pos, cause)
 	r, known := sc.identify()
@@ -125,6 +127,8 @@ func (s *Store) passOver(sc *scanner, cause error) (ended bool, err error) {
 		if err := s.loseHistory(); err != nil {
 			return false, err
 		}
+		sc.resync()
+		return false, nil
 	case r.kind == kindBatch:
 		s.wal.mu.Lock()
 		if p := s.byNumber[r.number]; p != nil && !s.isLost(r.number) {
@@ -140,8 +144,8 @@ func (s *Store) passOver(sc *scanner, cause error) (ended bool, err error) {
 			}
 		}
 	}
-	sc.resync()
-	return known && r.kind == kindEnd, nil
+	sc.pos += int64(r.recordLen)
+	return r.kind == kindEnd, nil
 }
 
 func (s *Store) isLost(number uint32) bool {

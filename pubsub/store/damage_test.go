@@ -352,6 +352,78 @@ func TestUnknownDamageForgetsWhatWasPromised(t *testing.T) {
 	}
 }
 
+// Zeros that begin inside one batch and cover what follows it: the first record is known by its head, and what it hides is
+// not overlooked, be it a partition's last batch or its promise.
+func TestDamageBehindAnIdentifiedRecordIsNotOverlooked(t *testing.T) {
+	fs := newDisk()
+	cfg := testConfig()
+	s := open(t, fs, cfg)
+	require.NoError(t, s.SetMade(40))
+	rng := rand.New(rand.NewPCG(3, 13)) //nolint:gosec // a test
+	for n := range int32(3) {
+		p := create(t, s, n)
+		_, err := p.Enter(1)
+		require.NoError(t, err)
+	}
+	var batches []int64 // where the batch records begin
+	for i := range 80 {
+		n := int32(rng.IntN(3))
+		if i > 20 { // the first partition's last batches and promises are in the first half
+			n = int32(1 + rng.IntN(2))
+		}
+		p := s.Partition(id(n))
+		if rng.IntN(4) == 0 {
+			_, err := p.Promise(max(p.Promised(), 1) + 1)
+			require.NoError(t, err)
+		} else {
+			batches = append(batches, int64(s.wal.end().end()))
+			add(t, p, max(p.Promised(), 1), plain(i, 1, 40+rng.IntN(60)))
+		}
+		synced(t, s)
+	}
+	require.Less(t, int64(s.wal.end().end()), cfg.SegmentBytes, "all is in the newest segment")
+	want := view(t, s)
+	killed := disk{fs.Killed()}
+	lost := 0
+	for _, at := range batches[:len(batches)/2] {
+		from := at + recordHeaderBytes + batch.HeaderBytes + 1 + int64(rng.IntN(30))
+		for _, length := range []int64{60, 150, 300, 1000, 4096} {
+			left := disk{killed.Copy()}
+			require.NoError(t, left.Corrupt(logName(1), func(b []byte) []byte { clear(b[from : from+length]); return b }))
+			lost += openDamaged(t, left, want, fmt.Sprintf("%d zeros from %d on, in the batch at %d", length, from, at))
+		}
+	}
+	require.Positive(t, lost)
+}
+
+// A partition that is created behind damage, and whose own records contradict each other, is not whole either.
+func TestAContradictionBehindDamageIsNotOverlooked(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	at := s.wal.end().end()
+	_, err := p.Promise(8)
+	require.NoError(t, err)
+	add(t, p, 8, plain(1, 1, 300))
+	synced(t, s)
+	q := create(t, s, 1)
+	_, err = q.Enter(1)
+	require.NoError(t, err)
+	add(t, q, 1, plain(2, 1, 100))
+	raw := plain(3, 1, 100)
+	batch.Assign(raw, 7, 1) // offset 1 is the next
+	s.wal.mu.Lock()
+	s.wal.putBatch(q.number, kindBatch, raw, 1000)
+	s.wal.mu.Unlock()
+	synced(t, s)
+	require.NoError(t, s.Close())
+	require.NoError(t, fs.Corrupt(logName(1), func(b []byte) []byte { clear(b[at : at+200]); return b }))
+	s = open(t, fs, testConfig())
+	entered, end := s.Partition(id(1)).Position()
+	require.Equal(t, int32(-1), entered)
+	require.Equal(t, int64(1), end)
+}
+
 // A damaged segment that nothing needs any more is not removed: it has a second name.
 func TestADamagedSegmentIsNeverRemoved(t *testing.T) {
 	fs, _ := filled(t)

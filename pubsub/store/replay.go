@@ -91,7 +91,7 @@ func (s *Store) replaySegment(seg uint32, last bool) (open bool, err error) {
 			}
 			return false, s.sealReplayed(sc)
 		}
-		if err := s.replayRecord(seg, &r); err != nil && !s.lost.history {
+		if err := s.replayRecord(seg, &r); err != nil { // also of a partition that was created behind damage: it is not lost yet
 			s.foundDamage(sc.name, int64(r.pos), err)
 			if err := s.loseHistory(); err != nil {
 				return false, err
