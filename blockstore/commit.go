@@ -312,13 +312,18 @@ func (s *Store) indexHashes(from, to uint64) error {
 	return s.derivedError(s.derived.Write(batch, nil))
 }
 
-// markHashed makes all derived data written so far durable and notes that hash -> height is complete up to a height.
+// markHashed makes all derived data written so far durable and notes that hash -> height is complete up to a height, and
+// up to where the index of transactions is: what lies in the journal before these marks is durable when they are.
 func (s *Store) markHashed(height uint64) error {
 	if !s.hashed {
 		return nil // Open did not get as far as completing the hash index
 	}
-	err := s.derived.Put([]byte(keyHashed), binary.BigEndian.AppendUint64(nil, height), &opt.WriteOptions{Sync: true})
-	if err != nil {
+	marks := new(leveldb.Batch)
+	marks.Put([]byte(keyHashed), binary.BigEndian.AppendUint64(nil, height))
+	if s.filling.Load() == nil {
+		marks.Put([]byte(keyTxs), binary.BigEndian.AppendUint64(nil, s.advanceIndexed()))
+	}
+	if err := s.derived.Write(marks, &opt.WriteOptions{Sync: true}); err != nil {
 		return s.gate.fail("write to "+derivedDir, s.derivedError(err))
 	}
 	return nil

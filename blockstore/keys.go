@@ -24,7 +24,8 @@ import (
 // Keys of the derived database.
 //
 //	m/hashed            height: up to here every hash -> height is durable
-//	m/txs               height: the transactions of blocks below it are in the index; all ones: of all blocks
+//	m/txs               height: receipts and transactions of the blocks below it are durable here, but for receipts that a
+//	                    rebuild of this database lost; all ones (of an older program): of the blocks up to m/hashed
 //	h | hash            height
 //	r | height | hash   receipts, go-ethereum's storage encoding
 //	t | tx hash | first 8 bytes of block hash -> height | index u32 | other 24 bytes of block hash

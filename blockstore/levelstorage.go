@@ -25,7 +25,7 @@ type levelStorage struct {
 	dir  string
 	gate *gate
 
-	dropped atomic.Bool // goleveldb has passed over damage: entries may be lost
+	unlisted atomic.Bool // goleveldb has passed over damage in the list of tables: entries may be lost
 
 	mu     sync.Mutex
 	locked bool
@@ -87,11 +87,11 @@ func (l *levelStorage) Lock() (storage.Locker, error) {
 	return &levelLock{l: l}, nil
 }
 
-// Log looks for what goleveldb tells in no other way: that it has passed over damaged parts of a journal, or of the list
-// of tables, when it opened the database.
+// Log looks for what goleveldb tells in no other way: that it has passed over damaged parts of the list of tables when it
+// opened the database. Journals are read before (marksDoubtful): what was not synced may be torn without damage.
 func (l *levelStorage) Log(line string) {
-	if strings.Contains(line, "journal@drop") {
-		l.dropped.Store(true)
+	if strings.Contains(line, "journal@drop manifest") {
+		l.unlisted.Store(true)
 	}
 }
 

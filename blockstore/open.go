@@ -145,6 +145,10 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	doubtful, err := marksDoubtful(s.fs, derivedDir, names)
+	if err != nil {
+		return nil, err
+	}
 	var db *leveldb.DB
 	if slices.Contains(names, rebuildMark) {
 		err = lerrors.NewErrCorrupted(storage.FileDesc{}, errors.New("a table was found damaged"))
@@ -159,12 +163,13 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 		if stor, err = newLevelStorage(s.fs, derivedDir, s.gate); err != nil {
 			return nil, err
 		}
+		doubtful = false
 		db, err = leveldb.Open(stor, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", derivedDir, err)
 	}
-	if stor.dropped.Load() {
+	if doubtful || stor.unlisted.Load() {
 		return db, s.refillIndexes(db)
 	}
 	return db, nil

@@ -2,6 +2,7 @@ package blockstore
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -102,38 +103,77 @@ func (d *levelDrops) Drop(error) { *d++ }
 // readLevelLog gives every record of a journal or manifest that can be read. inside: something before the last of them
 // cannot; tail: something behind it cannot, as a write that a power cut ended leaves it.
 func readLevelLog(fs FS, name string, fn func(record []byte) error) (inside, tail bool, err error) {
+	before := 0
+	all, err := eachLogRecord(fs, name, func(record []byte, dropped int) error {
+		before = dropped
+		return fn(record)
+	})
+	return err == nil && before > 0, err == nil && all > before, err
+}
+
+// eachLogRecord gives every record of a journal or manifest that can be read, with how many places before it cannot, and
+// returns how many cannot at all.
+func eachLogRecord(fs FS, name string, fn func(record []byte, dropped int) error) (dropped int, err error) {
 	f, err := fs.Open(name, os.O_RDONLY)
 	if err != nil {
-		return false, false, err
+		return 0, err
 	}
 	defer f.Close()
 	size, err := f.Size()
 	if err != nil {
-		return false, false, err
+		return 0, err
 	}
 	drops := new(levelDrops)
-	before := levelDrops(0) // of drops, those before the last whole record
 	in := journal.NewReader(io.NewSectionReader(f, 0, size), drops, false, true)
 	for {
 		r, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return before > 0, *drops > before, nil
+			return int(*drops), nil
 		}
 		if err != nil {
-			return false, false, fmt.Errorf("read %s: %w", name, err)
+			return 0, fmt.Errorf("read %s: %w", name, err)
 		}
 		record, err := io.ReadAll(r)
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			continue // counted as dropped
 		}
 		if err != nil {
-			return false, false, fmt.Errorf("read %s: %w", name, err)
+			return 0, fmt.Errorf("read %s: %w", name, err)
 		}
-		before = *drops
-		if err := fn(record); err != nil {
-			return false, false, err
+		if err := fn(record, int(*drops)); err != nil {
+			return 0, err
 		}
 	}
+}
+
+// marksDoubtful reports whether the journals of the derived database have a mark of what is durable behind something that
+// cannot be read: what the mark says is then not sure. What cannot be read behind the last mark is no damage: it was not
+// synced, so a power cut may take any of it, and the start completes the indexes from the mark on.
+func marksDoubtful(fs FS, dir string, names []string) (doubtful bool, err error) {
+	var journals []storage.FileDesc
+	for _, base := range names {
+		if fd, ok := parseLevelName(base); ok && fd.Type == storage.TypeJournal {
+			journals = append(journals, fd)
+		}
+	}
+	slices.SortFunc(journals, func(a, b storage.FileDesc) int { return cmp.Compare(a.Num, b.Num) })
+	lost := 0 // in the journals before
+	for _, fd := range journals {
+		dropped, err := eachLogRecord(fs, dir+"/"+fd.String(), func(record []byte, dropped int) error {
+			if lost+dropped == 0 || doubtful {
+				return nil
+			}
+			return eachBatchEntry(record, func(_ uint64, key, _ []byte, _ bool) error {
+				doubtful = doubtful || string(key) == keyHashed || string(key) == keyTxs
+				return nil
+			})
+		})
+		if err != nil {
+			return false, err
+		}
+		lost += dropped
+	}
+	return doubtful, nil
 }
 
 // salvageLevel writes the newest version of every entry that can be read in the files of a database to a new database.

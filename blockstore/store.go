@@ -46,6 +46,7 @@ type Store struct {
 
 	damaged damagedHeights
 	filling atomic.Pointer[txFilling] // nil: the index of transactions is whole
+	indexed atomic.Uint64             // the transactions of blocks below are in the index; moved by the writer, while filling by its goroutine
 
 	mu sync.RWMutex
 	state

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/syndtr/goleveldb/leveldb"
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"go.uber.org/zap"
@@ -13,35 +14,73 @@ import (
 	"github.com/bornode/bornode/block"
 )
 
-// txIndexWhole is the value of keyTxs once the index of transactions has all that was irreversible when the derived
-// database was begun. PutReceipts adds what is executed from then on.
+// txIndexWhole is what older programs kept as keyTxs once the index of transactions was whole.
 const txIndexWhole = ^uint64(0)
 
-// openTransactionIndex finds out whether the index of transactions is whole. It is not when the derived database was
-// begun again in a store that holds blocks: then it is filled from the segments behind Open, and until that has ended
-// a transaction that is not found is an error, never absent.
+// openTransactionIndex finds out which irreversible blocks the index of transactions may lack: those from keyTxs on, for
+// which no receipts are stored either. They are what a power cut took, or all if the derived database was begun again in
+// a store that holds blocks. The index is completed from the segments behind Open, and until that has ended a transaction
+// that is not found is an error, never absent.
 func (s *Store) openTransactionIndex() error {
-	v, err := get(s.derived, []byte(keyTxs))
-	switch {
-	case err != nil:
+	next, err := s.indexedBefore()
+	if err != nil {
 		return s.derivedError(err)
-	case !s.has:
-		return s.putTransactionMark(txIndexWhole)
-	case len(v) == 8 && binary.BigEndian.Uint64(v) == txIndexWhole:
+	}
+	s.indexed.Store(max(next, s.lib.First))
+	if !s.has {
 		return nil
 	}
-	from := s.lib.First
-	if len(v) == 8 {
-		from = max(from, binary.BigEndian.Uint64(v))
+	if next = s.advanceIndexed(); next <= s.lib.Height {
+		s.filling.Store(&txFilling{next: next, last: s.lib.Height})
 	}
-	s.filling.Store(&txFilling{next: from, last: s.lib.Height})
 	return nil
 }
 
+// indexedBefore reads keyTxs.
+func (s *Store) indexedBefore() (next uint64, err error) {
+	v, err := get(s.derived, []byte(keyTxs))
+	if err != nil || len(v) != 8 {
+		return 0, err
+	}
+	if next = binary.BigEndian.Uint64(v); next != txIndexWhole {
+		return next, nil
+	}
+	if v, err = get(s.derived, []byte(keyHashed)); err != nil || len(v) != 8 {
+		return 0, err
+	}
+	return binary.BigEndian.Uint64(v) + 1, nil
+}
+
+// advanceIndexed moves indexed over the irreversible blocks whose receipts are stored, which one batch wrote with the
+// places of their transactions, and over those without transactions. It gives the first height that is neither, as far
+// as it has come.
+func (s *Store) advanceIndexed() uint64 {
+	next := max(s.indexed.Load(), s.lib.First)
+	for end := next + maxIndexedAtOnce; next <= s.lib.Height && next < end; next++ {
+		e, err := s.entry(next)
+		if err != nil {
+			break
+		}
+		there, err := s.derived.Has(blockKey(prefixReceipts, next, e.Hash), nil)
+		if err != nil {
+			break
+		}
+		if there {
+			continue
+		}
+		h, err := s.HeaderByHeight(next)
+		if err != nil || h.Header.TxHash != types.EmptyTxsHash {
+			break
+		}
+	}
+	s.indexed.Store(next)
+	return next
+}
+
 // refillIndexes has both indexes of the derived database completed from the blocks: it was opened without damaged parts
-// of its journal, so any entries may be lost. Receipts that are lost come back by executing again.
+// that its marks cover, so any entries may be lost. Receipts that are lost come back by executing again.
 func (s *Store) refillIndexes(db *leveldb.DB) error {
-	s.finding(ProblemDerived, 0, fmt.Sprintf("parts of the journal of the database %s are damaged, or a crash left them torn; its indexes are completed from the blocks", derivedDir))
+	s.finding(ProblemDerived, 0, fmt.Sprintf("parts of the journal of the database %s, or of its list of tables, are damaged; its indexes are completed from the blocks", derivedDir))
 	marks := new(leveldb.Batch)
 	marks.Delete([]byte(keyHashed))
 	marks.Delete([]byte(keyTxs))
@@ -51,16 +90,12 @@ func (s *Store) refillIndexes(db *leveldb.DB) error {
 // txFilling is how far the index of transactions is: the blocks from next to last are not in it.
 type txFilling struct{ next, last uint64 }
 
-func (s *Store) putTransactionMark(next uint64) error {
-	return s.derived.Put([]byte(keyTxs), binary.BigEndian.AppendUint64(nil, next), &opt.WriteOptions{Sync: true})
-}
-
 // fillTransactions is the goroutine that completes the index of transactions. A damaged block stops it until it was
 // replaced: the transaction that is asked for may be in it.
 func (s *Store) fillTransactions() {
 	defer s.wg.Done()
 	f := s.filling.Load()
-	s.log.Info("the index of transactions is rebuilt from the blocks", zap.Uint64("from", f.next), zap.Uint64("to", f.last))
+	s.log.Info("the index of transactions is completed from the blocks", zap.Uint64("from", f.next), zap.Uint64("to", f.last))
 	batch, size := new(leveldb.Batch), 0
 	for next := f.next; next <= f.last; {
 		select {
@@ -78,23 +113,21 @@ func (s *Store) fillTransactions() {
 			continue
 		}
 		if err != nil && !errors.Is(err, ErrPruned) {
-			s.log.Error("the index of transactions is not rebuilt further; it goes on with the next start", zap.Uint64("height", next), zap.Error(err))
+			s.log.Error("the index of transactions is not completed further; it goes on with the next start", zap.Uint64("height", next), zap.Error(err))
 			return
 		}
 		next++
 		if size += n; size >= writeChunkBytes || next > f.last {
 			if err := s.flushTransactions(batch, next, f.last); err != nil {
-				s.log.Error("the index of transactions is not rebuilt further; it goes on with the next start", zap.Uint64("height", next), zap.Error(err))
+				s.log.Error("the index of transactions is not completed further; it goes on with the next start", zap.Uint64("height", next), zap.Error(err))
 				return
 			}
 			batch, size = new(leveldb.Batch), 0
 		}
 	}
-	if err := s.putTransactionMark(txIndexWhole); err != nil {
-		s.log.Error("the index of transactions is rebuilt, which cannot be noted; the next start rebuilds it again", zap.Error(err))
-	}
-	s.filling.Store(nil)
-	s.log.Info("the index of transactions is rebuilt", zap.Uint64("height", f.last))
+	s.indexed.Store(f.last + 1)
+	s.filling.Store(nil) // from here on the writer moves the mark
+	s.log.Info("the index of transactions is complete", zap.Uint64("height", f.last))
 }
 
 // addTransactions puts the places of an irreversible block's transactions into a batch and returns how many bytes.

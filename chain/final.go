@@ -293,6 +293,9 @@ func (c *Chain) flushIfDue(root common.Hash) error {
 		return nil
 	}
 	c.receipts.drain()
+	if err := c.store.SyncDerived(); err != nil { // blocks whose state is on disk are not executed again
+		return fmt.Errorf("make receipts durable: %w", err)
+	}
 	failpoint.Hit("chain/flush-before")
 	if err := c.states.trie().Commit(root, false); err != nil {
 		return fmt.Errorf("write the state to disk: %w", err)

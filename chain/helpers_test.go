@@ -243,6 +243,8 @@ func (s *memStore) LIB() (uint64, common.Hash) {
 	return b.Number(), b.Hash()
 }
 
+func (s *memStore) SyncDerived() error { return nil }
+
 func (s *memStore) PutReceipts(h common.Hash, height uint64, rs types.Receipts) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

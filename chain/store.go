@@ -30,6 +30,8 @@ type Store interface {
 	LIB() (height uint64, hash common.Hash)
 	// PutReceipts keeps receipts and the places of their transactions. Derived data: not synced.
 	PutReceipts(hash common.Hash, height uint64, receipts types.Receipts) error
+	// SyncDerived makes receipts put before durable.
+	SyncDerived() error
 	Receipts(hash common.Hash) (types.Receipts, error)
 	Transaction(txHash common.Hash) (blockHash common.Hash, height uint64, index uint64, err error)
 	// FirstHeight is the lowest irreversible block kept.
