@@ -51,10 +51,10 @@ var errNoVoteKey = errors.New("this account's vote key is in no schedule that th
 
 // verifyTold verifies votes in this node's own name. Those that the log holds are left out.
 func (d *Driver) verifyTold(ctx context.Context, votes []block.Vote) (told []block.Vote, err error) {
-	var key *block.BLSKey
+	var keys []block.BLSKey
 	var doubtful []block.Vote
 	if e := d.do(ctx, true, func(c *core) {
-		key = c.voteKeyOf(d.self)
+		keys = c.machine.VoteKeys(d.self)
 		for i := range votes {
 			if _, cast := c.cast[votes[i].Link]; !cast || votes[i].Voter != d.self {
 				doubtful = append(doubtful, votes[i])
@@ -68,9 +68,9 @@ func (d *Driver) verifyTold(ctx context.Context, votes []block.Vote) (told []blo
 		switch {
 		case v.Voter != d.self:
 			return nil, fmt.Errorf("%w: a vote of %s was told as one of %s", ErrInvalid, v.Voter, d.self)
-		case key == nil:
+		case len(keys) == 0:
 			return nil, errNoVoteKey
-		case !d.verify.verifyVote(*v, *key):
+		case d.findSigningKey(*v, keys) == nil:
 			d.m.badVotes.Inc()
 			return nil, fmt.Errorf("%w: a %s on slot %d was told as one of %s, which did not sign it", ErrInvalid, v.Kind, v.Target.Slot, d.self)
 		}
@@ -112,13 +112,13 @@ func (d *Driver) VotesBy(ctx context.Context, producer common.Address) (out []bl
 		return nil, nil
 	}
 	var votes []block.Vote
-	var key *block.BLSKey
+	var keys []block.BLSKey
 	if e := d.do(ctx, true, func(c *core) {
-		votes, key = c.machine.VotesBy(producer, MaxToldVotes), c.voteKeyOf(producer)
-	}); e != nil || key == nil {
+		votes, keys = c.machine.VotesBy(producer, MaxToldVotes), c.machine.VoteKeys(producer)
+	}); e != nil {
 		return nil, e
 	}
-	return slices.DeleteFunc(votes, func(v block.Vote) bool { return !d.verify.verifyVote(v, *key) }), nil
+	return slices.DeleteFunc(votes, func(v block.Vote) bool { return d.findSigningKey(v, keys) == nil }), nil
 }
 
 // silence is why a signer casts no vote, for people: cause changes when what it waits for does, text says it all. The

@@ -76,6 +76,10 @@ func (d *Driver) verifyJudged(vs []block.Vote, judged []dpos.JudgedVote, verdict
 				good = append(good, dpos.VerifiedVote{Vote: c.Vote, Key: c.key})
 				continue
 			}
+			if key := d.findSigningKey(c.Vote, judged[at[c.id][0]].OtherKeys); key != nil {
+				good = append(good, dpos.VerifiedVote{Vote: c.Vote, Key: *key})
+				continue
+			}
 			for _, i := range at[c.id] {
 				verdicts[i] = dpos.VoteForged
 			}
@@ -85,6 +89,16 @@ func (d *Driver) verifyJudged(vs []block.Vote, judged []dpos.JudgedVote, verdict
 	}
 	d.reportBadVotes(bad)
 	return good
+}
+
+// findSigningKey is the one of the keys that signed the vote; nil if none did.
+func (d *Driver) findSigningKey(v block.Vote, keys []block.BLSKey) *block.BLSKey {
+	for i := range keys {
+		if d.verify.verifyVote(v, keys[i]) {
+			return &keys[i]
+		}
+	}
+	return nil
 }
 
 // reportBadVotes tells of votes whose signature is not their voter's. It may be called from any goroutine.

@@ -85,9 +85,11 @@ func (d syncDriver) AddVotes(vs []block.Vote) ([]blocksync.VoteVerdict, error) {
 // firstSync is the driver's wait after a start as package blocksync sees it.
 type firstSync struct{ *consensus.Driver }
 
+// Asks stays true until the signer may sign, also when enough have answered: a producer whose link comes up later may be
+// the only one that holds a vote which this node has lost.
 func (d firstSync) Asks() bool {
-	s := d.Driver.Status()
-	return s.Waiting.Answers > 0
+	w := d.Driver.Status().Waiting
+	return w.Answers > 0 || w.Line > 0 || w.Certified > 0
 }
 
 func (d firstSync) HearProducer(ctx context.Context, a blocksync.ProducerAnswer) error {

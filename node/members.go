@@ -19,18 +19,17 @@ import (
 )
 
 // members is the gate of the network: who may connect (DESIGN §6). In sync it is the Members contract at LIB; a node
-// that is behind also accepts the peers of its configuration, since what it knows of the contract may be old. A member
-// of genesis that is not on the list at LIB was removed: it is refused then too. Before the list was read nobody is
-// accepted.
+// that is behind also accepts the peers of its configuration, since what it knows of the contract may be old: one that
+// left and came back later may be the only one it can catch up from. A member of genesis that is neither configured nor
+// on the list at LIB was removed, and is refused then too. Before the list was read nobody is accepted.
 type members struct {
-	self     transport.PeerID
-	log      *zap.Logger
-	always   map[transport.PeerID]bool // itself and the peers of its configuration
-	founders map[transport.PeerID]bool // members of genesis
-	behind   atomic.Bool
-	listed   atomic.Pointer[map[transport.PeerID]bool]
-	root     common.Hash // storage root of the contract that listed was read from; watch's goroutine only
-	alone    time.Time   // when refusedEverywhere spoke last; watch's goroutine only
+	self   transport.PeerID
+	log    *zap.Logger
+	always map[transport.PeerID]bool // itself and the peers of its configuration
+	behind atomic.Bool
+	listed atomic.Pointer[map[transport.PeerID]bool]
+	root   common.Hash // storage root of the contract that listed was read from; watch's goroutine only
+	alone  time.Time   // when refusedEverywhere spoke last; watch's goroutine only
 
 	mu   sync.Mutex
 	told map[transport.PeerID]time.Time // whom the log named lately
@@ -42,11 +41,8 @@ const (
 	maxTold   = 64
 )
 
-func newMembers(gen *genesis.Genesis, peers []string, self transport.PeerID, log *zap.Logger) *members {
-	m := &members{self: self, log: log, always: map[transport.PeerID]bool{self: true}, founders: make(map[transport.PeerID]bool), told: make(map[transport.PeerID]time.Time)}
-	for _, x := range gen.Members() {
-		m.founders[transport.PeerID(x.PeerID)] = true
-	}
+func newMembers(peers []string, self transport.PeerID, log *zap.Logger) *members {
+	m := &members{self: self, log: log, always: map[transport.PeerID]bool{self: true}, told: make(map[transport.PeerID]time.Time)}
 	for _, addr := range peers {
 		if i := strings.LastIndex(addr, "/p2p/"); i >= 0 {
 			m.always[transport.PeerID(addr[i+len("/p2p/"):])] = true
@@ -62,7 +58,7 @@ func (m *members) Check(p transport.PeerID) error {
 	if listed == nil {
 		return fmt.Errorf("%s is refused until the members at the last irreversible block are readable: %w", p, transport.ErrNotMember)
 	}
-	if (*listed)[p] || m.behind.Load() && m.always[p] && !m.founders[p] {
+	if (*listed)[p] || m.behind.Load() && m.always[p] {
 		return nil
 	}
 	m.tell(p)

@@ -137,7 +137,7 @@ func (n *Node) openNetwork() (err error) {
 	}
 	n.host = host
 	n.onClose(n.host.Close)
-	n.members = newMembers(n.gen, n.cfg.P2P.Peers, n.host.ID(), n.log)
+	n.members = newMembers(n.cfg.P2P.Peers, n.host.ID(), n.log)
 	n.members.refresh(n.chain, true)
 	n.host.SetGate(n.members.Check)
 	return nil

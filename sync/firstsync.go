@@ -44,8 +44,9 @@ func (m *Manager) mayAsk(p *peer) bool {
 		p.hello.Key != m.deps.Identity.Account && m.deps.FirstSync.Asks()
 }
 
-// askProducer asks a producer's node what it holds of this node's votes. Each question has a number that rises on the
-// link, so that an answer to an earlier one, or to another start, is not taken for its answer.
+// askProducer asks a producer's node what it holds of this node's votes. Questions have numbers that rise on the link from
+// 1: an answer to any of them is of this start, one with another number is not taken. A slow peer's answer to an earlier
+// question counts, so that one that needs longer than a heartbeat is heard.
 func (m *Manager) askProducer(p *peer) {
 	if m.mayAsk(p) {
 		p.question++
@@ -62,7 +63,7 @@ func (m *Manager) onQuestion(p *peer, h *Handshake) {
 		p.questionSeen = h.Question
 		m.queueAnswer(&answerJob{peer: p, account: h.Key, question: h.Question})
 	}
-	if q := h.Answer.Question; q != 0 && q == p.question {
+	if q := h.Answer.Question; q != 0 && q <= p.question { // all are of this link, so of this start
 		m.queueAnswer(&answerJob{peer: p, answer: &ProducerAnswer{Producer: h.Key, LIB: h.LIB, FC: h.FC, Votes: h.Answer.Votes}})
 	}
 }

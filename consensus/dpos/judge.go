@@ -2,6 +2,7 @@ package dpos
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 
@@ -47,6 +48,9 @@ func (v VoteVerdict) String() string {
 type JudgedVote struct {
 	Verdict VoteVerdict
 	Key     block.BLSKey // of an accepted vote: the key that its signature must verify under
+	// OtherKeys are the voter's keys in other schedules that may count an unknown target: while a change of keys is
+	// under way only the block tells which one counts, and a vote under any of them is genuine.
+	OtherKeys []block.BLSKey
 }
 
 // VerifiedVote is a vote whose signature was verified by itself, or in a batch that speaks for each of its parts, under
@@ -104,8 +108,8 @@ func (m *Machine) judgeVote(v *block.Vote) JudgedVote {
 // judgeUnknown judges a vote on a block that is not in the tree. An honest producer casts one vote of a kind per slot,
 // and two prove its guilt: more than that are not worth a verification. Of all slots the newest are kept.
 func (m *Machine) judgeUnknown(v *block.Vote) JudgedVote {
-	s := m.seated(v)
-	if s == nil {
+	keys := m.VoteKeys(v.Voter)
+	if len(keys) == 0 {
 		// Between the LIB and a target less than an epoch above it lies one change of regime at most, and whoever counts
 		// after that is in the LIB's own regime already.
 		if v.Target.Slot-m.tree.root.Slot < m.p.EpochBlocks {
@@ -121,7 +125,25 @@ func (m *Machine) judgeUnknown(v *block.Vote) JudgedVote {
 			return JudgedVote{Verdict: VoteOverShare}
 		}
 	}
-	return JudgedVote{Key: keyIn(s, v.Voter)}
+	return JudgedVote{Key: keys[0], OtherKeys: keys[1:]}
+}
+
+// VoteKeys are the different vote keys that an account has in the schedules at the head and at the last irreversible
+// block, those that count there before those that are to come; none for a stranger.
+func (m *Machine) VoteKeys(a common.Address) (keys []block.BLSKey) {
+	add := func(s block.Schedule) {
+		if i := s.Index(a); i >= 0 && !slices.Contains(keys, s[i].Key) {
+			keys = append(keys, s[i].Key)
+		}
+	}
+	for _, r := range []*regime{m.tree.head().next, m.tree.root.next} {
+		for _, s := range r.count {
+			add(s)
+		}
+		add(r.cur)
+		add(r.other)
+	}
+	return keys
 }
 
 // seated are schedules that hold the voter's key, for a block whose own are not known; nil for a stranger.

@@ -1,6 +1,7 @@
 package dpos
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -166,4 +167,30 @@ func TestVerifiedVoteInOurName(t *testing.T) {
 	l.verified([]block.Vote{onUnknown(20, 1, 0)})
 	require.True(t, l.Silent())
 	require.Equal(t, VoteIrrelevant, l.verdictOf(onUnknown(20, 2, 0)))
+}
+
+// While a producer changes its key, a vote on an unknown block may be under either: it is judged by both.
+func TestVotesOnUnknownBlocksMayBeUnderEitherKey(t *testing.T) {
+	l := newLab(t, nil)
+	l.slotBegins(20)
+	old := l.tree.head().next
+	changed := slices.Clone(old.cur)
+	i := changed.Index(account(1))
+	changed[i].Key = block.BLSKey{99}
+	was := old.cur[i].Key
+	for _, s := range []struct {
+		stage stage
+		first block.BLSKey // of the schedule that counts, the old one while both do
+		next  *regime
+	}{
+		{joint, was, newRegime(joint, changed, old.cur, 0)},
+		{announced, was, newRegime(announced, old.cur, changed, 0)},
+	} {
+		l.tree.head().next, l.tree.root.next = s.next, s.next
+		got := l.JudgeVotes([]block.Vote{onUnknown(20, 1, 1), onUnknown(20, 2, 0)})
+		require.Equal(t, VoteAccepted, got[0].Verdict)
+		require.Equal(t, s.first, got[0].Key)
+		require.Equal(t, []block.BLSKey{{99}}, got[0].OtherKeys)
+		require.Empty(t, got[1].OtherKeys, "its key is the same")
+	}
 }
