@@ -51,7 +51,7 @@ type Keys struct {
 
 // P2P says where peers are met.
 type P2P struct {
-	Peers      []string   `mapstructure:"peers" comment:"addresses to stay connected with: /ip4/10.0.0.1/tcp/30303/p2p/12D3KooW..."`
+	Peers      []string   `mapstructure:"peers" comment:"addresses to stay connected with: /ip4/10.0.0.1/tcp/30303/p2p/12D3KooW... A producer lists all other producers"`
 	Checkpoint string     `mapstructure:"checkpoint" comment:"height:hash of a block known from a trusted source; guards a joining node against a rewritten history; empty: none"`
 	TCP        tcp.Config `mapstructure:"tcp" comment:"links over TCP"`
 }
