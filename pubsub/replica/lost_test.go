@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/pubsub/batch"
 )
 
 var abc = []string{"a", "b", "c"}
@@ -286,4 +288,35 @@ func TestADamagedLeaderGivesUp(t *testing.T) {
 		require.Equal(t, want, n.log(), n.name)
 	}
 	require.False(t, a.core.forgot())
+}
+
+// Damage in what a partition has set aside costs that alone: the partition's log is not cut.
+func TestADamagedStashLeavesTheLogAlone(t *testing.T) {
+	s := newMemStore()
+	data, err := s.Open(simID, true)
+	require.NoError(t, err)
+	_, err = data.Enter(0)
+	require.NoError(t, err)
+	stash, err := s.Open(stashID(simID), true)
+	require.NoError(t, err)
+	for i := range int64(4) {
+		raw := record("some", -1, -1)
+		batch.Assign(raw, i, 0)
+		_, err = data.Accept(raw)
+		require.NoError(t, err)
+		_, err = stash.Accept(wrap(record("set aside", -1, -1), origin{0, 10 + i}, 10, i))
+		require.NoError(t, err)
+	}
+	m, err := New(DefaultConfig(), Deps{Self: "a", Store: s})
+	require.NoError(t, err)
+	require.NoError(t, m.SetLeases([]Lease{{Topic: simID.Topic, Partition: simID.Partition, Epoch: 1, Leader: "b", Replicas: abc}}))
+	for _, at := range []int64{2, 0} {
+		m.Damaged(stashID(simID), damagedAt(at))
+		m.mendDamaged()
+		entered, end := data.Position()
+		require.Equal(t, int32(0), entered)
+		require.Equal(t, int64(4), end)
+		require.Equal(t, at, stash.End())
+	}
+	require.Nil(t, m.part(simID).core.stash, "nothing is left of it")
 }

@@ -191,12 +191,12 @@ func (m *Manager) Spent(id ID) bool {
 	return c.role == idle && c.lease.Epoch >= 0 && c.broken == nil && !c.apart && c.stash == nil && !slices.Contains(c.lease.Replicas, m.self)
 }
 
-// Damaged is told of a read of a partition's log that met damage: the log is repaired, or copied again from the leader, soon.
+// Damaged is told of a read of a partition's log, or of its stash, that met damage: the log is repaired, or copied again from
+// the leader, soon; a stash keeps what lies before the damage.
 func (m *Manager) Damaged(id ID, damage error) {
 	m.damagedMu.Lock()
 	defer m.damagedMu.Unlock()
-	id.Partition &^= stashBit
-	m.damaged[id] = damage // at most one of each partition
+	m.damaged[id] = damage // at most one of each log
 }
 
 func (m *Manager) mendDamaged() {
@@ -205,7 +205,12 @@ func (m *Manager) mendDamaged() {
 	m.damaged = map[ID]error{}
 	m.damagedMu.Unlock()
 	for id, damage := range list {
-		if p := m.part(id); p != nil {
+		partition := ID{Topic: id.Topic, Partition: id.Partition &^ stashBit}
+		switch p := m.part(partition); {
+		case p == nil:
+		case Stash(id):
+			p.mendStash(damage)
+		default:
 			p.mend(damage)
 		}
 	}

@@ -89,6 +89,33 @@ func (p *part) mend(damage error) {
 	}
 }
 
+// mendStash deals with damage that a read of the stash met. The partition's log has nothing to do with it.
+func (p *part) mendStash(damage error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone || p.core.stash == nil {
+		return
+	}
+	end := p.core.stash.End()
+	lost, _, err := p.core.stash.Mend(damage)
+	if err == nil {
+		p.core.stashSent = false
+		p.busy() // what is left is handed over
+	}
+	if err == nil && lost {
+		p.m.log.Error("batches that a partition had set aside for its leader cannot be read any more; the damaged file keeps a second name (*.damaged-TIME)",
+			append(idFields(p.id, damage), zap.Int64("batches", end-p.core.stash.End()))...)
+		if p.core.stash.Start() == p.core.stash.End() { // nothing is left to be handed over
+			if err = p.dropStash(); err == nil {
+				p.core.stash = nil
+			}
+		}
+	}
+	if err != nil {
+		p.m.log.Error("the damaged log of a partition's set-aside batches is not repaired yet; the next read of it tries again", idFields(p.id, err)...)
+	}
+}
+
 func (p *part) send(peer string) {
 	if q := p.m.peer(peer); q != nil {
 		q.want(p)
