@@ -32,6 +32,9 @@ func (s *Store) saveClosed() error {
 // checkClosed compares the log that was found with what the file says. One that is damaged says nothing.
 func (s *Store) checkClosed() error {
 	b, err := readFile(s.fs, closedName, closedBytes)
+	if saysNothing(err) {
+		return fmt.Errorf("read %s of the topic store: %w", closedName, err)
+	}
 	if err != nil || len(b) != closedBytes || string(b[:8]) != closedMagic || crc32.Checksum(b[:16], castagnoli) != be.Uint32(b[16:]) {
 		return nil //nolint:nilerr // as after a crash
 	}

@@ -120,15 +120,18 @@ func (s *Store) dropHeights() error {
 // partition pays, and the scanner goes on at the next record that can be read, or at the end. ended: the damaged record is
 // the one that ends the segment.
 func (s *Store) passOver(sc *scanner, cause error) (ended bool, err error) {
-	s.foundDamage(sc.name, sc.pos, cause)
 	r, known := sc.identify()
+	if sc.failed != nil {
+		return false, sc.failed
+	}
+	s.foundDamage(sc.name, sc.pos, cause)
 	switch {
 	case !known:
 		if err := s.loseHistory(); err != nil {
 			return false, err
 		}
 		sc.resync()
-		return false, nil
+		return false, sc.failed
 	case r.kind == kindBatch:
 		s.wal.mu.Lock()
 		if p := s.byNumber[r.number]; p != nil && !s.isLost(r.number) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -228,6 +229,69 @@ func TestPagesThatCannotBeReadCostCopiesAtMost(t *testing.T) {
 			require.NoError(t, s.Close())
 		}
 	}
+}
+
+// A process that has no file descriptors or no memory left finds no damage: the store does not open, and the next start has
+// everything.
+func TestAProcessThatLacksMemoryFindsNoDamage(t *testing.T) {
+	fs, want := several(t, 9)
+	names, err := fs.List(".")
+	require.NoError(t, err)
+	failed := 0
+	for _, name := range names {
+		for _, lost := range []string{"", indexName(1)} { // an index is rebuilt from its segment
+			for _, cause := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+				for _, at := range []int64{-1, 0, pageBytes, 2 * pageBytes} {
+					left := disk{fs.Copy()}
+					if lost != "" {
+						left.Lose(lost)
+					}
+					s, err := Open(testConfig(), exhausted{left, name, at, cause}, nil, nil)
+					if err != nil {
+						failed++
+						require.ErrorIs(t, err, cause, name)
+					} else {
+						require.NoError(t, s.Close())
+					}
+					s = open(t, left, testConfig())
+					require.Zero(t, compareDamaged(t, s, want, fmt.Sprint(name, " at ", at, ": ", cause)))
+					require.NoError(t, s.Close())
+				}
+			}
+		}
+	}
+	require.Positive(t, failed)
+}
+
+// exhausted is a disk one file of which cannot be opened, or read at a place, for lack of something.
+type exhausted struct {
+	disk
+	name  string
+	at    int64 // -1: it cannot be opened
+	cause error
+}
+
+func (d exhausted) Open(name string, flag int) (File, error) {
+	if name == d.name && d.at < 0 && flag&os.O_CREATE == 0 {
+		return nil, d.cause
+	}
+	f, err := d.disk.Open(name, flag)
+	if err != nil || name != d.name || d.at < 0 {
+		return f, err
+	}
+	return exhaustedFile{f, d}, nil
+}
+
+type exhaustedFile struct {
+	File
+	d exhausted
+}
+
+func (f exhaustedFile) ReadAt(p []byte, off int64) (int, error) {
+	if off <= f.d.at && off+int64(len(p)) > f.d.at {
+		return 0, f.d.cause
+	}
+	return f.File.ReadAt(p, off)
 }
 
 // badPage is a disk with one page of one file that cannot be read.

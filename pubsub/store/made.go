@@ -98,7 +98,7 @@ func (s *Store) loadHeights(f found) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // of an earlier version
 	}
-	if errors.Is(err, os.ErrPermission) {
+	if saysNothing(err) {
 		return fmt.Errorf("read %s of the topic store: %w", madeName, err)
 	}
 	if err == nil && (len(b) != madeBytes || string(b[:8]) != madeMagic || crc32.Checksum(b[:24], castagnoli) != be.Uint32(b[24:])) {

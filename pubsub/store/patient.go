@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"syscall"
 )
 
 // patient is a file system that reads again what could not be read: a start must not take a passing trouble for damage.
@@ -14,6 +15,12 @@ type patientFile struct{ File }
 // passing tells whether an error may not come again.
 func passing(err error) bool {
 	return err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission)
+}
+
+// saysNothing tells whether an error says nothing of what is on the disk: the process may not read it, or lacks file
+// descriptors or memory. A start ends with such an error, and the next one finds everything.
+func saysNothing(err error) bool {
+	return errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
 func again[T any](f func() (T, error)) (v T, err error) {

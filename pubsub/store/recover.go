@@ -98,7 +98,7 @@ func (s *Store) loadSnapshot(f *found) (uint32, error) {
 			parts, next, err = s.decodeSnapshot(b, seg)
 		}
 		if err != nil {
-			if errors.Is(err, os.ErrPermission) {
+			if saysNothing(err) {
 				return 0, err
 			}
 			s.foundDamage(snapName(seg), 0, fmt.Errorf("the snapshot before and the log serve: %w", err))
@@ -260,7 +260,7 @@ func (s *Store) loadIndex(seg uint32) ([]*run, error) {
 		s.segs[seg] = &segment{number: seg, size: int64(h.size), sealed: true, entries: h.entriesPos()}
 		return runs, nil
 	}
-	if errors.Is(err, os.ErrPermission) {
+	if saysNothing(err) {
 		return nil, err
 	}
 	s.log.Warn("an index file is lost or damaged; it is rebuilt from its segment", zap.String("file", indexName(seg)), zap.Error(err))
@@ -287,8 +287,8 @@ func (s *Store) readDirectory(seg uint32) ([]*run, indexHeader, error) {
 	}
 	defer func() { _ = f.Close() }() // was only read
 	b := make([]byte, indexHeaderBytes)
-	if n, _ := f.ReadAt(b, 0); n < len(b) {
-		return nil, h, fmt.Errorf("%w: %d bytes", errIndex, n)
+	if n, err := f.ReadAt(b, 0); n < len(b) {
+		return nil, h, fmt.Errorf("%w: %d bytes: %w", errIndex, n, err)
 	}
 	if h, err = decodeIndexHeader(b, seg); err != nil {
 		return nil, h, err

@@ -46,7 +46,7 @@ func (s *Store) replay(f found, base uint32) error {
 // replaySegment takes the records of a segment. open: the log goes on in it; only the last one may be.
 func (s *Store) replaySegment(seg uint32, last bool) (open bool, err error) {
 	sc, err := s.scan(seg)
-	if errors.Is(err, os.ErrPermission) {
+	if saysNothing(err) {
 		return false, err
 	}
 	if err != nil && last && errors.Is(err, errNoHeader) { // the process died while it made the segment; nothing was in it
@@ -296,6 +296,7 @@ type scanner struct {
 	at   int64 // of buf in the file
 
 	changed int64 // ms; when the file was changed last before it was opened
+	failed  error // a read failed, which says nothing of what is in the file
 }
 
 func (s *Store) scan(seg uint32) (*scanner, error) {
@@ -332,6 +333,9 @@ func (sc *scanner) peek(n int) ([]byte, error) {
 		sc.buf, sc.at = sc.buf[:want], sc.pos
 		if m, err := sc.f.ReadAt(sc.buf, sc.at); m < want {
 			sc.buf = sc.buf[:0]
+			if saysNothing(err) {
+				sc.failed = fmt.Errorf("read %s: %w", sc.name, err)
+			}
 			return nil, fmt.Errorf("%w: %s at %d: %w", errRead, sc.name, sc.at, err)
 		}
 	}
@@ -391,7 +395,7 @@ func (s *Store) scanRuns(seg uint32) (*sealJob, error) {
 	scratch := &Store{wal: newWAL(&s.cfg), byNumber: make(map[uint32]*Partition), segs: make(map[uint32]*segment)}
 	scratch.wal.seg = seg
 	sc, err := s.scan(seg)
-	if errors.Is(err, os.ErrPermission) {
+	if saysNothing(err) {
 		return nil, err
 	}
 	if err != nil {
@@ -401,11 +405,14 @@ func (s *Store) scanRuns(seg uint32) (*sealJob, error) {
 	defer func() { _ = sc.f.Close() }() // was only read
 	for {
 		r, err := sc.next()
-		if err != nil {
+		if err != nil && sc.failed == nil {
 			s.foundDamage(sc.name, sc.pos, err)
-			if !endOfFile(err) && sc.resync() {
+			if !endOfFile(err) && sc.resync() && sc.failed == nil {
 				continue
 			}
+		}
+		if sc.failed != nil {
+			return nil, sc.failed
 		}
 		if err != nil || r.kind == kindEnd {
 			return scratch.prepareSeal(seg, uint32(sc.size)), nil //nolint:gosec // as above
