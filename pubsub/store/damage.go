@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type losses struct {
 	parts   map[uint32]struct{} // whose copy is not whole; later records of them are passed over
 	history bool                // some records of unknown partitions cannot be read
 	files   int                 // with damage
+	behind  map[uint32]struct{} // segments with records of these behind their damage: nothing proved them useless
 }
 
 // foundDamage tells of damage before anything is written: the file gets a second name, so that nothing of it is ever removed.
@@ -79,8 +81,28 @@ func (p *Partition) lose(end int64, found map[int64]*producer) {
 	p.savedCommitted.Store(min(p.savedCommitted.Load(), end))
 }
 
+// setAsideSegments gives segments a second name each, so that healthy records behind a damaged place outlive the cut.
+func (s *Store) setAsideSegments(segs map[uint32]struct{}) (names []string) {
+	for _, seg := range slices.Sorted(maps.Keys(segs)) {
+		if name := s.setAside(logName(seg)); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// noteSegmentsFrom adds the segments that have records of the partition from an offset on. The caller holds mu or wal.mu.
+func (p *Partition) noteSegmentsFrom(offset int64, segs map[uint32]struct{}) {
+	for _, r := range p.runs {
+		if r.next > offset {
+			segs[r.seg] = struct{}{}
+		}
+	}
+}
+
 // loseAtStart is lose while the store opens. wal.mu is held.
 func (s *Store) loseAtStart(p *Partition, end int64) {
+	p.noteSegmentsFrom(end, s.lost.behind)
 	p.lose(end, nil)
 	s.lost.parts[p.number] = struct{}{}
 }
@@ -157,7 +179,7 @@ func (s *Store) isLost(number uint32) bool {
 }
 
 // tellLosses says, once everything was read, what damage has cost, and what is done about it.
-func (s *Store) tellLosses() {
+func (s *Store) tellLosses(aside []string) {
 	if len(s.lost.parts) == 0 {
 		return
 	}
@@ -172,7 +194,7 @@ func (s *Store) tellLosses() {
 	slices.Sort(names)
 	s.m.lost.Add(float64(len(names)))
 	s.log.Warn("copies of partitions are damaged: they count in no election until they were copied from another replica; a partition that has no other waits until its owner lets it go on with what is left (unclean.leader.election.enable)",
-		zap.Int("partitions", len(names)), zap.Strings("first", names[:min(len(names), toldLost)]), zap.Bool("promises_lost", s.lost.history))
+		zap.Strings("set_aside_as", aside), zap.Int("partitions", len(names)), zap.Strings("first", names[:min(len(names), toldLost)]), zap.Bool("promises_lost", s.lost.history))
 }
 
 // sealDamaged ends the segment in which damage was found, with a snapshot: no start has to read it again.

@@ -506,3 +506,46 @@ func TestADamagedSegmentIsNeverRemoved(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, logName(1)+asideMark) }))
 }
+
+// What a partition has behind a damaged place may be the only copy: its segments keep a second name when the cut makes them
+// dead, whether a read, a start that rebuilds an index, or a start that reads the records finds the damage.
+func TestSegmentsBehindDamageKeepANameAfterTheCut(t *testing.T) {
+	for _, how := range []string{"read", "index", "replay"} {
+		fs, _ := filled(t)
+		if how == "index" {
+			fs.Lose(indexName(1))
+		}
+		if how == "replay" {
+			for _, suffix := range []string{snapSuffix, indexSuffix} {
+				for _, n := range numbers(t, fs, suffix) {
+					fs.Lose(map[string]func(uint32) string{snapSuffix: snapName, indexSuffix: indexName}[suffix](n))
+				}
+			}
+		}
+		require.NoError(t, fs.Corrupt(logName(1), func(b []byte) []byte { b[2000] ^= 1; return b }))
+		before := numbers(t, fs, logSuffix)
+		s := open(t, fs, testConfig())
+		p := s.Partition(id(0))
+		if err := readAll(p); how == "read" {
+			require.Error(t, err)
+			lost, _, err := p.Mend(err)
+			require.NoError(t, err)
+			require.True(t, lost)
+		}
+		entered, _ := p.Position()
+		require.Equal(t, int32(-1), entered, how)
+		q := create(t, s, 1)
+		for i := range 100 {
+			add(t, q, 0, plain(i, 1, 500))
+		}
+		tick(t, s, time.Now())
+		logs := numbers(t, fs, logSuffix)
+		require.NotContains(t, logs, uint32(2), "%s: dead segments are removed", how)
+		names, err := fs.List(".")
+		require.NoError(t, err)
+		for _, n := range before {
+			require.True(t, slices.ContainsFunc(names, func(x string) bool { return x == logName(n) || strings.HasPrefix(x, logName(n)+asideMark) }), "%s: segment %d is gone", how, n)
+		}
+		require.NoError(t, s.Close())
+	}
+}

@@ -50,12 +50,15 @@ func (p *Partition) cutDamaged(d *DamageError, end int64) (lost bool, m Mark, er
 	if err := w.admit(true); err != nil {
 		return false, 0, err
 	}
-	aside := p.s.setAside(d.File)
+	p.s.setAside(d.File)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.deleted || end >= p.end || end < p.start {
 		return false, 0, nil // nothing is lost, or it was dropped meanwhile
 	}
+	behind := map[uint32]struct{}{}
+	p.noteSegmentsFrom(end, behind)
+	aside := p.s.setAsideSegments(behind)
 	found, err := p.sentBefore(end)
 	if err != nil {
 		found = nil // what producers had sent before is learned again with the log
@@ -72,7 +75,7 @@ func (p *Partition) cutDamaged(d *DamageError, end int64) (lost bool, m Mark, er
 	p.s.m.lost.Inc()
 	p.s.log.Warn("a partition's copy is damaged: it is copied again from another replica from the damaged place on, and counts in no election until then; if there is no other replica, its owner has to let it go on with what is left (unclean.leader.election.enable)",
 		zap.Stringer("partition", p.id), zap.String("file", d.File), zap.Int64("position", d.Pos), zap.Int64("offset", end),
-		zap.String("set_aside_as", aside), zap.NamedError("found", d.Cause))
+		zap.Strings("set_aside_as", aside), zap.NamedError("found", d.Cause))
 	return true, at.mark(), nil
 }
 

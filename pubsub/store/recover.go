@@ -68,13 +68,14 @@ func (s *Store) recover() error {
 		return err
 	}
 	s.check(f)
+	aside := s.setAsideSegments(s.lost.behind) // before a cut is written down: the segments may be dead after it
 	if err := s.sealDamaged(); err != nil {
 		return err
 	}
 	if err := s.dropClosed(); err != nil {
 		return err
 	}
-	s.tellLosses()
+	s.tellLosses(aside)
 	s.sweep(f)
 	if err := s.makeReserve(); err != nil {
 		s.log.Warn("there is no room for the topic store's reserve; no appends are taken until there is", zap.Error(err))

@@ -186,6 +186,9 @@ func (s *Store) replayRecord(seg uint32, r *record) error {
 		if r.kind == kindPromise || r.kind == kindEnter {
 			p.apply(kindPromise, r.payload)
 		}
+		if isBatch(r.kind) {
+			s.lost.behind[seg] = struct{}{}
+		}
 		return nil
 	}
 	at := place{seg, r.pos, uint32(len(r.payload)), r.appended} //nolint:gosec // bounded

@@ -103,7 +103,7 @@ func Open(cfg Config, fs FS, log *zap.Logger, reg prometheus.Registerer) (*Store
 	}
 	s := &Store{cfg: cfg, fs: fs, log: log, files: newReaders(fs), wal: newWAL(&cfg), lock: lock, clock: cfg.clock.wall, ages: newAgeClock(cfg.clock),
 		byID: make(map[ID]*Partition), byNumber: make(map[uint32]*Partition), nextNumber: 1,
-		segs: make(map[uint32]*segment), stop: make(chan struct{}), lost: &losses{parts: make(map[uint32]struct{})}}
+		segs: make(map[uint32]*segment), stop: make(chan struct{}), lost: &losses{parts: make(map[uint32]struct{}), behind: make(map[uint32]struct{})}}
 	s.wal.prepare, s.wal.now = s.prepareSeal, s.ages.nowMillis
 	s.m = newMetrics(reg, s)
 	s.fs = patient{fs}
