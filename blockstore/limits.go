@@ -22,6 +22,7 @@ const (
 	maxAsideTries     = 100                 // folders that one second and reason may take in the aside folder
 	maxAsideListed    = 100                 // folders below the aside folder that Fsck lists
 	maxDamagedHeights = 1024                // damaged blocks that wait to be replaced
+	maxVainHashBytes  = 256 << 20           // bytes that a start hashes for what only looks like a record
 	maxIndexedAtOnce  = 16 << 10            // blocks that one mark of the transaction index moves over
 
 	minSegmentBytes = 4 << 10 // for tests; real segments are far larger

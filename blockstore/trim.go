@@ -53,17 +53,17 @@ func (s *Store) trim() error {
 // trimBeyond takes away a segment behind the active one.
 func (s *Store) trimBeyond(n uint32) error {
 	name := segmentName(n)
-	low, high, found, err := s.wholeRecords(name, segmentHeaderBytes)
+	records, err := s.wholeRecords(name, segmentHeaderBytes, s.lib.Height+1)
 	switch {
 	case err != nil:
 		return err
-	case !found:
+	case records.none():
 		s.log.Info("removing a segment without a whole record: a commit that did not end", zap.String("file", name))
 		return s.fs.Remove(name)
-	case low <= s.lib.Height:
-		return fmt.Errorf("%s holds block %d although it lies behind %s, which ends in the last irreversible block %d: the database %s is damaged; restore it from a backup, or move the store's directory away and synchronise again", name, low, segmentName(s.lib.Segment), s.lib.Height, metaDir)
+	case records.low <= s.lib.Height:
+		return fmt.Errorf("%s holds block %d although it lies behind %s, which ends in the last irreversible block %d: the database %s is damaged; restore it from a backup, or move the store's directory away and synchronise again", name, records.low, segmentName(s.lib.Segment), s.lib.Height, metaDir)
 	}
-	return s.setAside(asideBeyond, name, fmt.Sprintf("blocks %d to %d lie above the last irreversible block %d: a commit that did not end, or one that a damaged database has lost", low, high, s.lib.Height))
+	return s.setAside(asideBeyond, name, s.describeBeyond(records))
 }
 
 // trimPruned takes away a segment below the first height: Prune makes that height durable, removes the entries and then
@@ -73,11 +73,11 @@ func (s *Store) trimPruned(n uint32) error {
 	name := segmentName(n)
 	segs := s.Segments()
 	if oldest := segs[0]; n < oldest.Number && oldest.First == s.lib.First && s.headerFits(oldest) {
-		_, high, found, err := s.wholeRecords(name, segmentHeaderBytes)
+		records, err := s.wholeRecords(name, segmentHeaderBytes, 0)
 		if err != nil {
 			return err
 		}
-		if !found || high < s.lib.First {
+		if !records.partly && records.high < s.lib.First {
 			s.log.Info("removing a segment whose pruning did not end", zap.String("file", name), zap.Uint64("first", s.lib.First))
 			return s.fs.Remove(name)
 		}
@@ -120,19 +120,23 @@ func (s *Store) trimIndex() error {
 func (s *Store) cutActive() error {
 	name, end := segmentName(s.lib.Segment), int64(s.lib.End) //nolint:gosec // bounded
 	_, err := s.cut(name, end, func(size int64) error {
-		low, high, found, err := s.wholeRecords(name, end)
-		if err != nil || !found {
+		records, err := s.wholeRecords(name, end, s.lib.Height+1)
+		if err != nil || records.none() {
 			return err
 		}
 		tail := make([]byte, size-end)
 		if err := s.files.readAt(name, tail, end); err != nil {
 			return err
 		}
-		if low <= s.lib.Height {
-			return fmt.Errorf("%s holds block %d behind the place where the last irreversible block %d ends: the database %s is damaged; restore it from a backup, or move the store's directory away and synchronise again", name, low, s.lib.Height, metaDir)
+		if records.low <= s.lib.Height {
+			return fmt.Errorf("%s holds block %d behind the place where the last irreversible block %d ends: the database %s is damaged; restore it from a backup, or move the store's directory away and synchronise again", name, records.low, s.lib.Height, metaDir)
 		}
-		data := append(encodeSegmentHeader(s.lib.Segment, low), tail...)
-		return s.keepAside(asideBeyond, name, data, fmt.Sprintf("blocks %d to %d lie above the last irreversible block %d: a commit that did not end, or one that a damaged database has lost", low, high, s.lib.Height))
+		first := records.low
+		if !records.found {
+			first = s.lib.Height + 1
+		}
+		data := append(encodeSegmentHeader(s.lib.Segment, first), tail...)
+		return s.keepAside(asideBeyond, name, data, s.describeBeyond(records))
 	})
 	return err
 }
@@ -160,52 +164,84 @@ func (s *Store) cut(name string, size int64, before func(was int64) error) (done
 	return done, errors.Join(err, f.Close())
 }
 
-// wholeRecords looks for records whose checksum is right from an offset of a segment file on, also behind bytes that
-// are none, and gives the lowest and highest height.
-func (s *Store) wholeRecords(name string, from int64) (low, high uint64, found bool, err error) {
+// recordsFound are the whole records of a part of a segment file.
+type recordsFound struct {
+	low, high uint64 // heights
+	found     bool
+	partly    bool // not all was searched (maxVainHashBytes)
+}
+
+func (r recordsFound) none() bool { return !r.found && !r.partly }
+
+func (s *Store) describeBeyond(r recordsFound) string {
+	if !r.found {
+		return fmt.Sprintf("bytes above the last irreversible block %d, not all of which could be searched for blocks", s.lib.Height)
+	}
+	return fmt.Sprintf("blocks %d to %d lie above the last irreversible block %d: a commit that did not end, or one that a damaged database has lost", r.low, r.high, s.lib.Height)
+}
+
+// wholeRecords looks for records of sound blocks from an offset of a segment file on, also behind bytes that are none.
+// The one at the offset itself was written there by a commit, and counts whatever its height. What looks like a record
+// elsewhere may be the data of a transaction in a block that is torn, made by anybody: it counts only from a lowest height
+// on, and is never a reason to refuse the store.
+func (s *Store) wholeRecords(name string, from int64, lowest uint64) (r recordsFound, err error) {
 	f, err := s.fs.Open(name, os.O_RDONLY)
 	if err != nil {
-		return 0, 0, false, err
+		return r, err
 	}
 	defer f.Close()
 	size, err := f.Size()
 	if err != nil {
-		return 0, 0, false, err
+		return r, err
 	}
 	w := &window{f: f}
-	low = math.MaxUint64
+	r.low = math.MaxUint64
+	vain := int64(0) // bytes whose checksum was made for nothing
 	for off := from; off+recordHeaderBytes < size; {
-		h, ok, err := s.recordIn(w, off, size)
+		least := lowest
+		if off == from {
+			least = 0
+		}
+		h, hashed, ok, err := s.recordIn(w, off, size, least)
 		if err != nil {
-			return 0, 0, false, fmt.Errorf("read %s: %w", name, err)
+			return r, fmt.Errorf("read %s: %w", name, err)
 		}
 		if !ok {
 			off++
+			if vain += hashed; vain > maxVainHashBytes {
+				r.partly = true
+				break
+			}
 			continue
 		}
-		low, high, found = min(low, h.Height), max(high, h.Height), true
+		r.low, r.high, r.found = min(r.low, h.Height), max(r.high, h.Height), true
 		off += recordHeaderBytes + int64(h.Length)
 	}
-	return low, high, found, nil
+	return r, nil
 }
 
-// recordIn checks whether a whole record begins at off. The height is looked at first: a segment holds no more blocks
-// than bytes, so most bytes that are no record need no checksum.
-func (s *Store) recordIn(w *window, off, size int64) (h block.RecordHeader, ok bool, err error) {
+// recordIn checks whether the whole record of a sound block of at least a height begins at off, and says of how many bytes
+// it made the checksum. The height is looked at first: a segment holds no more blocks than bytes, so most bytes that are
+// no record need no checksum.
+func (s *Store) recordIn(w *window, off, size int64, least uint64) (h block.RecordHeader, hashed int64, ok bool, err error) {
 	b, err := w.at(off, recordHeaderBytes)
 	if err != nil {
-		return h, false, err
+		return h, 0, false, err
 	}
 	h, err = block.DecodeRecordHeader(b)
 	end := off + recordHeaderBytes + int64(h.Length)
-	if err != nil || end > size || h.Height > s.lib.Height+maxSegmentBytes {
-		return h, false, nil //nolint:nilerr // no record
+	if err != nil || end > size || h.Height < least || h.Height > s.lib.Height+maxSegmentBytes {
+		return h, 0, false, nil //nolint:nilerr // no record
 	}
 	if b, err = w.at(off, int(end-off)); err != nil {
-		return h, false, err
+		return h, 0, false, err
 	}
-	h, _, err = block.DecodeRecord(b)
-	return h, err == nil, nil
+	h, payload, err := block.DecodeRecord(b)
+	if err != nil {
+		return h, end - off, false, nil //nolint:nilerr // no record
+	}
+	sealed, err := decodeBlockHeader(payload)
+	return h, end - off, err == nil && sealed.Number() == h.Height && sealed.Hash() == h.Hash, nil
 }
 
 // readWhole reads a file of a database.
