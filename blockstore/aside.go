@@ -89,6 +89,7 @@ func (s *Store) keepAside(reason, name string, data []byte, why string) error {
 	return nil
 }
 
+// writeFile writes a file durably, or removes what it wrote: on a full disk each start would leave more.
 func (s *Store) writeFile(name string, data []byte) error {
 	f, err := s.fs.Open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
@@ -98,7 +99,7 @@ func (s *Store) writeFile(name string, data []byte) error {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+		return errors.Join(err, s.fs.Remove(name))
 	}
 	return s.fs.SyncDir(path.Dir(name))
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -187,4 +188,30 @@ func TestUnlistedSegments(t *testing.T) {
 		require.Zero(t, report.Found, "%+v", report)
 		require.NoError(t, s.Close())
 	}
+}
+
+// TestFullDiskKeepsNoPiecesAside: a start that cannot keep a copy leaves nothing of it, so starts do not fill a full disk.
+func TestFullDiskKeepsNoPiecesAside(t *testing.T) {
+	disk := faultfs.New()
+	s := open(t, disk)
+	chain := line(nil, 6, 1, 1, 40)
+	require.NoError(t, s.AppendFinal(chain[:5], final(chain[:5]...)))
+	name := s.Segments()[0].Name
+	require.NoError(t, s.Close())
+	require.NoError(t, disk.Corrupt(name, func(b []byte) []byte {
+		return append(slices.Clone(b), sealedRecord(5, chain[5].Hash(), chain[5].Encode())...)
+	}))
+	disk.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if c.Kind == faultfs.Write && strings.HasPrefix(c.Name, "aside/") {
+			return faultfs.Verdict{Err: syscall.ENOSPC, Short: 10}
+		}
+		return faultfs.Verdict{}
+	}, 1)
+	_, err := blockstore.Open(config(disk), nil, nil)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	for name := range contents(t, disk) {
+		require.False(t, strings.HasPrefix(name, "aside/"), name)
+	}
+	disk.SetPlan(nil, 1)
+	requireChain(t, open(t, disk), chain[:5])
 }
