@@ -309,6 +309,9 @@ func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) erro
 		if errors.As(err, new(ErrUnknownUpgrade)) {
 			return err
 		}
+		if errors.As(err, new(block.ErrCorrupt)) { // another block's, which the execution asked for: the state is not to blame
+			return fmt.Errorf("execute block %d again: %w", b.Number(), unreadable(err))
+		}
 		if err != nil {
 			return fmt.Errorf("block %d does not execute again on this node's state; move the state directory %s away and it is made again: %w", b.Number(), c.cfg.Dir, err)
 		}

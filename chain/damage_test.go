@@ -59,6 +59,15 @@ func TestHashOfADamagedBlock(t *testing.T) {
 	_, err = n.Receipts(blocks[3].Hash())
 	require.Error(t, err)
 
+	n.store.mu.Lock() // as at a start whose state is older
+	n.store.final = append(n.store.final, blocks[10], blocks[11], good)
+	n.store.mu.Unlock()
+	parent := n.Head()
+	err = n.catchUp(context.Background(), parent, good.SealedHeader)
+	require.ErrorAs(t, err, &corrupt)
+	require.ErrorContains(t, err, "bornode fsck --repair --blocks FILE")
+	require.NotContains(t, err.Error(), "state directory")
+
 	damage(false)
 	res, err = n.SetHead(context.Background(), good.Hash())
 	require.NoError(t, err)
