@@ -67,7 +67,7 @@ func New(cfg Config, deps Deps) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{cfg: cfg, deps: deps, m: m, quotas: newQuotas(), conns: newConns(), waiters: newWaiters(), topics: new(topicIndex),
-		producers: producers, admins: make(chan struct{}, maxAdmins), batches: batch.NewChecker(min(unpackedAtOnce, runtime.GOMAXPROCS(0)))}
+		producers: producers, admins: make(chan struct{}, maxAdmins), batches: batch.NewChecker(min(unpackedAtOnce, runtime.GOMAXPROCS(0)-1))}
 	b.leases = newLeases(b)
 	b.groups = group.New(cfg.Group, group.Deps{Log: groupLog{b}, Check: b.groupCheck, Sees: b.groupSees, Born: b.topicBorn,
 		Logger: deps.Log.Named("groups"), Registry: deps.Registry})

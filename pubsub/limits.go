@@ -101,6 +101,7 @@ const (
 	defaultTimeBefore = math.MaxInt64
 	defaultTimeAfter  = int64(time.Hour / time.Millisecond)
 	// unpackedAtOnce bounds the batches that are unpacked at one time to be checked: each holds a window of 8 MiB and a core.
+	// One core at least is left to others where there are two or more.
 	unpackedAtOnce = 8
 )
 

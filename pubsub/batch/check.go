@@ -14,7 +14,7 @@ var (
 	ErrRecords = errors.New("the records are not what the batch says")
 	// ErrCodec: the batch names a codec that nobody knows. Kafka's UNSUPPORTED_COMPRESSION_TYPE.
 	ErrCodec = errors.New("unknown compression")
-	// ErrUnpacked: unpacked, the records exceed MaxUnpackedBytes or MaxRatio. Kafka's MESSAGE_TOO_LARGE.
+	// ErrUnpacked: unpacked, the records exceed MaxUnpackedBytes, or FreeUnpackedBytes and MaxRatio. Kafka's MESSAGE_TOO_LARGE.
 	ErrUnpacked = errors.New("the records are too large when unpacked")
 	// ErrTime: a record's time is outside what the topic takes. Kafka's INVALID_TIMESTAMP.
 	ErrTime = errors.New("a record's time is outside what the topic takes")
@@ -114,7 +114,7 @@ func checkRecord(h *Header, i int32, b []byte, times Times) error {
 		return broken(i, h, "its value")
 	}
 	count, n := binary.Varint(b)
-	if n <= 0 || count < 0 || count > int64(len(b)) {
+	if n <= 0 || count < 0 || count > min(MaxHeaders, int64(len(b))) {
 		return broken(i, h, "its headers")
 	}
 	for b = b[n:]; count > 0; count-- {
@@ -186,7 +186,7 @@ func checkUnpacked(h *Header, src source, times Times) error {
 		r.skipBytes(true)
 		r.skipBytes(true)
 		count := r.varint()
-		if count < 0 || count > r.left { // a header takes a byte at least
+		if count < 0 || count > min(MaxHeaders, r.left) { // a header takes a byte at least
 			r.fail()
 		}
 		for ; count > 0 && r.err == nil; count-- {

@@ -113,7 +113,7 @@ func TestWhatClientsWriteIsTaken(t *testing.T) {
 	c := NewChecker(2)
 	for codec := range int16(6) {
 		for _, n := range []int{1, 2, 500} {
-			for _, size := range []int{0, 10, 9000} {
+			for _, size := range []int{0, 10, 2000} {
 				require.NoError(t, judge(c, batchOf(t, codec, n, recordsOf(n, size)), AllTimes()), "codec %d, %d records of %d", codec, n, size)
 			}
 		}
@@ -190,10 +190,13 @@ func TestWhatUnpacksToTooMuchIsRefused(t *testing.T) {
 		require.Less(t, len(raw), 512<<10)
 		require.ErrorIs(t, judge(c, raw, AllTimes()), ErrUnpacked, "codec %d", codec)
 	}
-	most := aRecord{value: make([]byte, MaxBytes-100)}.encode(nil)
+	most := aRecord{value: make([]byte, FreeUnpackedBytes-100)}.encode(nil)
 	for _, codec := range []int16{codecGzip, codecLZ4, codecZstd} {
-		require.NoError(t, judge(c, batchOf(t, codec, 1, most), AllTimes()), "a batch that would be taken without compression")
+		require.NoError(t, judge(c, batchOf(t, codec, 1, most), AllTimes()), "so much is always taken")
 	}
+	small := batchOf(t, codecZstd, 1, aRecord{value: make([]byte, MaxBytes-100)}.encode(nil))
+	require.Less(t, len(small), 2<<10)
+	require.ErrorIs(t, judge(c, small, AllTimes()), ErrUnpacked, "a few bytes that unpack to millions of fields")
 	over := aRecord{value: make([]byte, 2*MaxBytes)}.encode(nil)
 	require.ErrorIs(t, judge(c, batchOf(t, codecZstd, 1, over), AllTimes()), ErrUnpacked, "the ratio")
 	// Snappy announces its length; memory is not taken for more than its bytes can unpack to.
@@ -201,6 +204,36 @@ func TestWhatUnpacksToTooMuchIsRefused(t *testing.T) {
 	allocated := testing.AllocsPerRun(10, func() { _ = judge(c, WithRecords(wrap(1, nil), lie, codecSnappy), AllTimes()) })
 	require.Less(t, allocated, 50.0)
 	require.ErrorIs(t, judge(c, WithRecords(wrap(1, nil), lie, codecSnappy), AllTimes()), ErrRecords)
+}
+
+func TestARecordWithTooManyHeadersIsRefused(t *testing.T) {
+	c := NewChecker(1)
+	of := func(headers int) []byte {
+		b := append([]byte{0, 0, 0, 1, 1}, binary.AppendVarint(nil, int64(headers))...)
+		b = append(b, make([]byte, 2*headers)...)
+		return append(binary.AppendVarint(nil, int64(len(b))), b...)
+	}
+	for codec := range int16(6) {
+		require.NoError(t, judge(c, batchOf(t, codec, 1, of(MaxHeaders)), AllTimes()), "codec %d", codec)
+		require.ErrorIs(t, judge(c, batchOf(t, codec, 1, of(MaxHeaders+1)), AllTimes()), ErrRecords, "codec %d", codec)
+	}
+}
+
+// Levels of zstd that announce a larger window than is allocated for anybody are told so.
+func TestAWindowOfZstdThatIsTooLargeIsNamed(t *testing.T) {
+	c := NewChecker(1)
+	var out bytes.Buffer
+	w, err := zstd.NewWriter(&out, zstd.WithWindowSize(2*maxWindowBytes))
+	require.NoError(t, err)
+	records := recordsOf(500, 9000)
+	for b := records; len(b) > 0; b = b[min(len(b), 1<<20):] { // in pieces: the writer does not know how much comes
+		_, err = w.Write(b[:min(len(b), 1<<20)])
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	err = judge(c, WithRecords(wrap(500, nil), out.Bytes(), codecZstd), AllTimes())
+	require.ErrorIs(t, err, ErrRecords)
+	require.ErrorContains(t, err, "a window of zstd above 8388608 bytes")
 }
 
 func TestTimesOutsideWhatATopicTakesAreRefused(t *testing.T) {

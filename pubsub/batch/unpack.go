@@ -85,7 +85,7 @@ func (c *Checker) read(z io.Reader, size int, f func(source) error) error {
 		b = bufio.NewReaderSize(nil, unpackBufferBytes)
 	}
 	defer c.buffers.Put(b)
-	b.Reset(&bounded{in: z, left: min(MaxUnpackedBytes, MaxBytes+MaxRatio*int64(size))})
+	b.Reset(&bounded{in: z, left: min(MaxUnpackedBytes, FreeUnpackedBytes+MaxRatio*int64(size))})
 	defer b.Reset(nil)
 	return f(b)
 }
@@ -111,6 +111,9 @@ func (r *bounded) Read(p []byte) (int, error) {
 func packed(err error) error {
 	if errors.Is(err, io.EOF) { // of an empty section: no end of records
 		err = io.ErrUnexpectedEOF
+	}
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		return fmt.Errorf("%w: they announce a window of zstd above %d bytes; use a compression level of at most 19", ErrRecords, maxWindowBytes)
 	}
 	return fmt.Errorf("%w: they cannot be unpacked: %w", ErrRecords, err)
 }
