@@ -1,7 +1,12 @@
 package chain
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 
 	"github.com/bornode/bornode/internal/exit"
 )
@@ -25,6 +30,17 @@ func StateFault(dir, file string, cause error) *exit.Fault {
 		f.What, f.Remedy = "the state database lacks open files or memory", "raise the process's limit (ulimit -n, or LimitNOFILE of the service) or lower chain.handles, then start again: nothing final is lost"
 	}
 	return f
+}
+
+// openFault describes why the state database does not open. A refusal (of the system, of a lock, of a format) says nothing
+// about what the database holds: it must not be moved away for it.
+func openFault(dir, file string, cause error) error {
+	said := cause.Error() // Pebble and go-ethereum say some refusals in words only
+	if errors.Is(cause, os.ErrPermission) || errors.Is(cause, syscall.EAGAIN) || errors.Is(cause, syscall.EBUSY) || strings.Contains(said, "lock held by current process") ||
+		strings.Contains(said, "locking failed") || strings.Contains(said, "written in unknown format") {
+		return fmt.Errorf("the state database (%s) cannot be opened: %w", file, cause)
+	}
+	return StateFault(dir, file, cause)
 }
 
 // keyValueDir is where the key-value store of the state lies, ancientDir its history.

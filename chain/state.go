@@ -54,14 +54,14 @@ func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf fun
 		fail(StateFault(cfg.Dir, file, err))
 	}})
 	if err != nil {
-		return nil, StateFault(cfg.Dir, cfg.keyValueDir(), err)
+		return nil, openFault(cfg.Dir, cfg.keyValueDir(), err)
 	}
 	var disk ethdb.Database
 	if err := recoverPanic(func() (err error) {
 		disk, err = rawdb.Open(kv, rawdb.OpenOptions{Ancient: cfg.ancientDir()})
 		return err
 	}); err != nil {
-		return nil, errors.Join(StateFault(cfg.Dir, cfg.ancientDir(), err), kv.Close())
+		return nil, errors.Join(openFault(cfg.Dir, cfg.ancientDir(), err), kv.Close())
 	}
 	if err := checkReadable(disk); err != nil {
 		return nil, errors.Join(fmt.Errorf("the state database in %s is damaged: %w; restore it from a copy, or move the directory away and the state is made again from the blocks (nothing was removed)", cfg.Dir, err), disk.Close())

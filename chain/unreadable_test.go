@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/bornode/bornode/internal/exit"
 )
 
 // behind makes a node whose state on disk is that of block 40, and whose last irreversible block is 120.
@@ -95,6 +98,17 @@ func TestForeignStateIsSetAside(t *testing.T) {
 	require.NoError(t, n.Close())
 	n.open() // the folder is no obstacle
 	other.open()
+}
+
+// A state that somebody else uses, or that may not be read, is not called damaged, and nobody is told to move it away.
+func TestRefusedStateIsNoDamage(t *testing.T) {
+	n := newTestNode(t, newTestGenesis(t, nil))
+	_, err := Open(context.Background(), n.cfg, n.gen, n.store, nil, nil)
+	require.ErrorContains(t, err, "cannot be opened")
+	require.NotContains(t, err.Error(), "away")
+	require.Equal(t, exit.Failure, exit.Code(err))
+	require.Equal(t, exit.Failure, exit.Code(openFault("state", "state/kv", &os.PathError{Op: "open", Path: "state/kv/LOCK", Err: syscall.EACCES})))
+	require.Equal(t, exit.Damage, exit.Code(openFault("state", "state/kv", errors.New("checksum"))))
 }
 
 func filesBelow(t *testing.T, dir string) map[string]bool {
