@@ -34,7 +34,7 @@ test: lint deps build ## unit and conformance tests, race on the pure cores, fir
 
 test-all: lint deps build ## everything: long simulation, crash storms, all clients (at most 45 min from cold)
 	contracts/build.sh --check
-	BORNODE_LONG=1 $(GO) test -p 2 -timeout 80m ./testnet ./... # networks mostly wait: they begin first, beside the rest
+	BORNODE_LONG=1 $(GO) test -p 2 -timeout 80m ./...
 	$(MAKE) race cgo-less rdma-lab
 
 storms: deps build ## the long form of storms: five clients try for 15 minutes what they may not

@@ -42,9 +42,12 @@ func Inspect(cfg Config, log *zap.Logger) (*Store, error) {
 	}
 	base := cfg.FS
 	if base == nil {
-		if info, err := os.Stat(cfg.Dir); err != nil {
+		info, err := os.Stat(cfg.Dir)
+		switch {
+		case errors.Is(err, os.ErrNotExist): // a node that never ran has no blocks, and is sound
+		case err != nil:
 			return nil, fmt.Errorf("open block store: %w", err)
-		} else if !info.IsDir() {
+		case !info.IsDir():
 			return nil, fmt.Errorf("open block store: %s is no directory", cfg.Dir)
 		}
 		base = OS(cfg.Dir)

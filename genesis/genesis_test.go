@@ -38,7 +38,7 @@ const (
 	exampleFile = "testdata/genesis.json"
 	// exampleHash is block 0's hash of the example; it changes only if the meaning of genesis files or a system
 	// contract changes, and then every chain started before is another chain.
-	exampleHash     = "0xfeb7419cbea3931d25343b930e6c82900b8bcdea2f7b0b06499993f3888fbacc"
+	exampleHash     = "0x43e04a180252ea92589f9b60345b5900e769e303f7c73d66bc89b4027929efb3"
 	exampleUpgrades = "0xb4019dff1289298f98b6a4993a915a057afc6568e8e207ee16b8b47c54637d46"
 )
 

@@ -199,23 +199,17 @@ func (p *properties) tamperResistance(t *testing.T) {
 	p.offsetStays(t, id, topic, victim)
 	x := p.Nodes[victim]
 	file, at := p.logWith(t, x, facts[2])
-	flip := func() {
-		b, err := os.ReadFile(file)
-		require.NoError(t, err)
-		b[at] ^= 1
-		require.NoError(t, os.WriteFile(file, b, 0o600))
-	}
-	flip()
-	require.NoError(t, p.startNode(x))
-	p.eventually(t, "the broker does not serve from a log that was changed", func() bool { return !x.Process.Alive() })
-	said, err := os.ReadFile(x.LogFile())
+	b, err := os.ReadFile(file)
 	require.NoError(t, err)
-	last := string(said[max(0, len(said)-4096):])
-	require.Contains(t, last, filepath.Base(file), "the file is named")
+	b[at] ^= 1
+	require.NoError(t, os.WriteFile(file, b, 0o600))
+	require.NoError(t, p.startNode(x))
+	p.eventually(t, "the changed file is named", func() bool {
+		said, err := os.ReadFile(x.LogFile())
+		return err == nil && bytes.Contains(said, []byte("a file of the topic store is damaged")) && bytes.Contains(said, []byte(filepath.Base(file)))
+	})
 	require.Equal(t, facts, p.receive(t, p.open(t, owner, func(c *bps.Config) { c.Node = p.Nodes[leader].HTTP }), topic, len(facts)), "the others have everything")
-	flip()
-	require.NoError(t, p.Restart(p.ctx, victim))
-	p.whole(t)
+	p.whole(t) // its copy came again from another replica
 }
 
 // offsetStays has a broker that does not coordinate a group, and is dead now, move its offset by its own key.
