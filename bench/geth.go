@@ -21,6 +21,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/testnet/load"
 )
 
 // gethBatch is how many blocks `geth import` hands to the chain at once.
@@ -100,7 +101,7 @@ func importIntoGeth(ctx context.Context, g *gethHistory) (r importRun, err error
 	if err != nil {
 		return r, err
 	}
-	begun, cpu := time.Now(), cpuTime()
+	begun, cpu := time.Now(), load.ProcessorTime()
 	err = insertIntoGeth(ctx, bc, g.blocks)
 	if err == nil {
 		err = bc.TrieDB().Commit(bc.CurrentBlock().Root, false)
@@ -108,7 +109,7 @@ func importIntoGeth(ctx context.Context, g *gethHistory) (r importRun, err error
 	bc.Stop()
 	err = errors.Join(err, closeDB())
 	closeDB = func() error { return nil }
-	r.wall, r.cpu, r.recovered, r.flushes = time.Since(begun), cpuTime()-cpu, 0, 1
+	r.wall, r.cpu, r.recovered, r.flushes = time.Since(begun), load.ProcessorTime()-cpu, 0, 1
 	return r, err
 }
 

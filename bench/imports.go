@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/ethereum/go-ethereum/version"
@@ -19,6 +18,7 @@ import (
 	"github.com/bornode/bornode/consensus"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/node"
+	"github.com/bornode/bornode/testnet/load"
 )
 
 // history is a chain to import: its genesis and its encoded blocks from height 1.
@@ -186,13 +186,13 @@ func importOnce(ctx context.Context, h *history, mode consensus.Mode) (r importR
 		stopDriver()
 		err = errors.Join(err, driver.Close())
 	}()
-	begun, cpu := time.Now(), cpuTime()
+	begun, cpu := time.Now(), load.ProcessorTime()
 	if err := feed(ctx, driver, h, mode); err != nil {
 		return r, err
 	}
 	stopDriver()
 	err = closeStorage()
-	r.wall, r.cpu, r.recovered, r.flushes = time.Since(begun), cpuTime()-cpu, chain.SenderRecoveries(), chain.StateFlushes()
+	r.wall, r.cpu, r.recovered, r.flushes = time.Since(begun), load.ProcessorTime()-cpu, chain.SenderRecoveries(), chain.StateFlushes()
 	return r, err
 }
 
@@ -213,13 +213,4 @@ func feed(ctx context.Context, driver *consensus.Driver, h *history, mode consen
 		return fmt.Errorf("final up to %d, expected %d", got, want)
 	}
 	return nil
-}
-
-// cpuTime is what this process has used, user and system.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

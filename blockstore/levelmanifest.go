@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/syndtr/goleveldb/leveldb/storage"
@@ -36,11 +37,7 @@ type levelTables struct {
 // readLevelTables reads what CURRENT and the manifest that it names say; nil if either cannot be read to its end, so
 // that every file of the database counts.
 func readLevelTables(fs FS, dir string, names []string) (*levelTables, error) {
-	found := false
-	for _, base := range names {
-		found = found || base == levelCurrent
-	}
-	if !found {
+	if !slices.Contains(names, levelCurrent) {
 		return nil, nil
 	}
 	content, err := readWhole(fs, dir+"/"+levelCurrent)
@@ -51,11 +48,7 @@ func readLevelTables(fs FS, dir string, names []string) (*levelTables, error) {
 	if fd, ok := parseLevelName(t.manifest); !ok || fd.Type != storage.TypeManifest {
 		return nil, nil
 	}
-	isListed := false
-	for _, base := range names {
-		isListed = isListed || base == t.manifest
-	}
-	if !isListed {
+	if !slices.Contains(names, t.manifest) {
 		return nil, nil
 	}
 	inside, tail, err := readLevelLog(fs, dir+"/"+t.manifest, t.applyRecord)

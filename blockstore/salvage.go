@@ -20,9 +20,9 @@ import (
 )
 
 // goleveldb passes over what it cannot read of a journal or a manifest without a word, removes tables that a damaged
-// manifest no longer lists, panics about some damage in tables, and its recovery writes over damaged tables. What it would lose this way is looked for before it
-// opens a database of primary data; a damaged database is rebuilt beside the old one from every entry that can be read,
-// and the old one is kept.
+// manifest no longer lists, panics about some damage in tables, and its recovery writes over damaged tables. What it would
+// lose this way is looked for before it opens a database of primary data; a damaged database is rebuilt beside the old one
+// from every entry that can be read, and the old one is kept.
 
 // levelCondition is what the files of a goleveldb database say of themselves.
 type levelCondition struct {

@@ -129,7 +129,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	var watch sync.WaitGroup
 	watch.Go(func() { followErr = f.run(following) })
 
-	begun, cpu := time.Now(), processorTime()
+	begun, cpu := time.Now(), ProcessorTime()
 	var senders sync.WaitGroup
 	for i, url := range o.Endpoints {
 		senders.Go(func() { f.sendAll(ctx, url, batches[i], o) })
@@ -146,13 +146,13 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	r := f.result(o, begun, offered)
 	if r.Offered > 0 {
-		r.LoaderCPU = round(float64((processorTime() - cpu).Microseconds()) / float64(r.Offered))
+		r.LoaderCPU = round(float64((ProcessorTime() - cpu).Microseconds()) / float64(r.Offered))
 	}
 	return r, ctx.Err()
 }
 
-// processorTime is what this process has used, user and system.
-func processorTime() time.Duration {
+// ProcessorTime is what this process has used since it began, user and system. It may be called from any goroutine.
+func ProcessorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
