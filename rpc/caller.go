@@ -50,6 +50,7 @@ type caller struct {
 	places        int     // held
 	requests      []int64 // bytes of the requests not answered yet
 	subscriptions int
+	submissions   []submission                 // answers of the pool to transactions of this batch whose calls have not begun
 	starting      map[gethrpc.ID]chan struct{} // subscriptions whose id the client does not know yet
 }
 

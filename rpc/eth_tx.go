@@ -7,23 +7,19 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/common/math"
-	"github.com/ethereum/go-ethereum/core/types"
 )
 
 // SendRawTransaction hands a signed transaction to the pool. When it answers with the hash, the pool holds the
 // transaction and no limit will drop it; otherwise it says why not.
-func (a *ethAPI) SendRawTransaction(_ context.Context, raw hexutil.Bytes) (common.Hash, error) {
-	tx := new(types.Transaction)
-	if err := tx.UnmarshalBinary(raw); err != nil {
-		return common.Hash{}, invalidParams("the bytes are no signed transaction: %s", err)
+func (a *ethAPI) SendRawTransaction(ctx context.Context, raw hexutil.Bytes) (common.Hash, error) {
+	answer, offered := a.caller(ctx).nextSubmission(raw)
+	if !offered {
+		answer = a.submitTransactions([]hexutil.Bytes{raw})[0]
 	}
-	if !a.cfg.AllowUnprotected && !tx.Protected() {
-		return common.Hash{}, &Error{Code: codeServer, Message: "only replay-protected (EIP-155) transactions allowed over RPC; sign it with the chain id"}
+	if answer.err != nil {
+		return common.Hash{}, answer.err
 	}
-	if err := a.back.Pool.Add([]*types.Transaction{tx}, true)[0]; err != nil {
-		return common.Hash{}, submitError(err)
-	}
-	return tx.Hash(), nil
+	return answer.hash, nil
 }
 
 // SendRawTransactionSync also waits until the transaction is in a block and answers with its receipt (EIP-7966). The

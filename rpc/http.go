@@ -117,6 +117,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request, srv *gethrpc.
 		return
 	}
 	s.moreTime(w)
+	c.submitLeading(body)
 	in := r.Clone(r.Context())
 	in.RemoteAddr = c.id
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
