@@ -74,3 +74,45 @@ func TestHashOfADamagedBlock(t *testing.T) {
 	require.NoError(t, res.Reason)
 	require.Equal(t, good.Hash(), n.Head().Hash())
 }
+
+// A certified run whose execution meets a damaged block is imported by the same call once the block is readable, also
+// if the store has made the run final meanwhile.
+func TestImportIsRepeatedAfterDamage(t *testing.T) {
+	contract := common.Address{0xb1}
+	gen := newTestGenesis(t, func(g *testGenesis) {
+		// slot0 = BLOCKHASH(NUMBER - 8)
+		g.alloc[contract] = types.Account{Code: common.FromHex("0x60084303405f5500"), Balance: common.Big0}
+	})
+	n, other := newTestNode(t, gen), newTestNode(t, gen)
+	var blocks []*block.Block
+	for range 12 {
+		blocks = append(blocks, n.build(0))
+	}
+	n.finalize(blocks[:10]...)
+	other.give(blocks...)
+	good := other.buildOn(other.Head(), 0, n.tx(0, &contract, 0, nil, 100_000))
+	run := []*block.Block{copyOf(blocks[10]), copyOf(blocks[11]), copyOf(good)}
+	update := block.FinalUpdate{Hashes: []common.Hash{run[0].Hash(), run[1].Hash(), run[2].Hash()}}
+
+	n.store.mu.Lock()
+	n.store.bad = make(map[uint64]error)
+	for _, b := range blocks[:10] {
+		n.store.bad[b.Number()] = block.ErrCorrupt{Height: b.Number(), Cause: errors.New("checksum differs")}
+	}
+	n.store.mu.Unlock()
+	n.headers.Purge()
+	for range 2 {
+		err := n.ImportFinal(context.Background(), run, update)
+		var corrupt block.ErrCorrupt
+		require.ErrorAs(t, err, &corrupt)
+		require.NotErrorIs(t, err, ErrInvalidBlock)
+		require.NotContains(t, err.Error(), "software", "nothing but the damage is wrong")
+		require.Equal(t, blocks[9].Hash(), n.Final().Hash())
+	}
+	n.store.mu.Lock()
+	clear(n.store.bad)
+	n.store.mu.Unlock()
+	require.NoError(t, n.ImportFinal(context.Background(), run, update))
+	require.Equal(t, good.Hash(), n.Final().Hash())
+	require.Equal(t, good.Hash(), n.Head().Hash())
+}

@@ -163,7 +163,8 @@ func (c *Chain) SetSafe(h common.Hash) {
 // executes them while the store makes them durable, and moves the last irreversible block to the end of the run.
 // CheckBody must have passed. The certificate alone makes the blocks final, so the store's last irreversible block may
 // move although one of them does not execute here, which then is an error wrapping ErrInvalidBlock and means that
-// this node's software or state is wrong; readers see the last good block as head, and Open says what to do.
+// this node's software or state is wrong; readers see the last good block as head, and Open says what to do. After an
+// error that wraps block.ErrCorrupt the same call may be made again once the block that it names is readable.
 func (c *Chain) ImportFinal(ctx context.Context, blocks []*block.Block, fin block.FinalUpdate) error {
 	if err := c.acquire(ctx); err != nil {
 		return err
@@ -263,6 +264,9 @@ func (c *Chain) executeRun(ctx context.Context, blocks []*block.Block, stored <-
 		reason, err := c.advance(x, byHash[x.hash])
 		if errors.As(err, new(ErrUnknownUpgrade)) {
 			return err
+		}
+		if errors.As(err, new(block.ErrCorrupt)) { // another block, which the execution asked for: it says nothing about this one
+			return fmt.Errorf("certified block %d cannot be executed yet: %w", x.height, err)
 		}
 		if err := errors.Join(reason, err); err != nil {
 			return fmt.Errorf("certified block does not execute: this node's software or state is wrong, or more than f producers are: %w", err)

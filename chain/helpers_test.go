@@ -211,6 +211,9 @@ func (s *memStore) Finalize(f block.FinalUpdate) error {
 	defer s.mu.Unlock()
 	for _, h := range f.Hashes {
 		b := s.blocks[h]
+		if b != nil && b.Number() < uint64(len(s.final)) && s.final[b.Number()].Hash() == h {
+			continue // irreversible already
+		}
 		if b == nil || b.Number() != uint64(len(s.final)) {
 			return fmt.Errorf("finalize %s: not the next block", h)
 		}

@@ -23,6 +23,7 @@ type core struct {
 
 	work    backlog
 	busy    bool // the executor has work
+	repair  awaitedRepair
 	jobs    []job
 	signing bool // the crypto goroutine has a job
 
@@ -34,6 +35,7 @@ type core struct {
 	own       []block.Vote                      // the newest of them, for Status; nil: to be made anew
 	wake      time.Duration                     // the machine's alarm, since genesis
 	executed  Place                             // newest executed block that we know of
+	stored    uint64                            // height of LIB in the store, as far as the chain has answered
 	alarm     *time.Timer
 	answers   []chan struct{} // calls that wait for the end of this turn
 	safe      block.Point     // the justified block that the chain was told of
@@ -66,7 +68,7 @@ func openCore(d *Driver) (_ *core, err error) {
 		return nil, fmt.Errorf("start consensus: %w", err)
 	}
 	lib := c.machine.LIB()
-	c.executed = Place{lib.Height, lib.Slot, lib.Hash}
+	c.executed, c.stored = Place{lib.Height, lib.Slot, lib.Hash}, lib.Height
 	return c, c.restore()
 }
 
@@ -151,7 +153,7 @@ func (c *core) loop(ctx context.Context) error {
 		var toExec chan<- work
 		var toCrypto chan<- job
 		var next work
-		if !c.busy {
+		if !c.busy && c.repair.retry == nil {
 			var ok bool
 			if next, ok = c.next(); ok {
 				toExec = c.executor.in
@@ -174,6 +176,8 @@ func (c *core) loop(ctx context.Context) error {
 		case toCrypto <- signJob:
 			c.jobs = c.jobs[1:]
 			c.signing = true
+		case <-c.repair.retry:
+			c.repair.retry = nil
 		case o := <-c.executor.out:
 			c.busy = false
 			if err := c.done(ctx, o); err != nil {

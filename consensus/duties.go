@@ -180,6 +180,9 @@ func (c *core) done(ctx context.Context, o outcome) error {
 	if o.err != nil && ctx.Err() != nil {
 		return nil // the loop ends
 	}
+	if c.awaitRepair(o) {
+		return nil
+	}
 	switch {
 	case o.imp != nil:
 		o.imp.done(o.err)
@@ -215,6 +218,7 @@ func (c *core) done(ctx context.Context, o outcome) error {
 // announce tells subscribers of an update of LIB that the chain has made. The vote log is compacted when the machine's
 // LIB is the durable one: after a crash the votes above that are needed.
 func (c *core) announce(w finalWork) error {
+	c.stored = w.lib.Height
 	c.d.events.send(FinalEvent{LIB: w.lib, Blocks: len(w.update.Hashes), FC: w.update.FC})
 	if w.lib.Hash != c.machine.LIB().Hash {
 		return nil
@@ -222,11 +226,15 @@ func (c *core) announce(w finalWork) error {
 	return c.compact()
 }
 
-// headSet tells the machine what was executed, and what turned out invalid.
-func (c *core) headSet(o outcome) error {
-	for _, h := range o.result.Executed {
+func (c *core) tellExecuted(blocks []common.Hash) {
+	for _, h := range blocks {
 		_ = c.step(dpos.Executed{Hash: h})
 	}
+}
+
+// headSet tells the machine what was executed, and what turned out invalid.
+func (c *core) headSet(o outcome) error {
+	c.tellExecuted(o.result.Executed)
 	bad := o.result.Failed
 	if bad == (common.Hash{}) {
 		if !c.resumed { // what was executed before a restart is in no result

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -213,6 +214,14 @@ func (b *backlog) peek() (work, bool) {
 		return work{safe: b.safe}, true
 	}
 	return work{}, false
+}
+
+// putBack queues work again that was handed over and could not be done. A head gives way to a newer one of its stage.
+func (b *backlog) putBack(w work) {
+	if w.head != (common.Hash{}) && len(b.stages) > 0 && b.stages[0].imp == nil && b.stages[0].head != (common.Hash{}) {
+		return
+	}
+	b.stages = slices.Insert(b.stages, 0, stage{imp: w.imp, head: w.head, fin: w.fin})
 }
 
 func (b *backlog) drop(w work) {

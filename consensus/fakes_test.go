@@ -71,9 +71,10 @@ type fakeChain struct {
 	exec       sync.Mutex // held by the calls that must not overlap
 	executed   map[common.Hash]bool
 	head       common.Hash
-	spoil      bool   // builds blocks that fail elsewhere
-	upgrade    uint64 // from this height on blocks follow an upgrade that is not known here; 0: none do
-	txs        int    // per built block
+	spoil      bool         // builds blocks that fail elsewhere
+	upgrade    uint64       // from this height on blocks follow an upgrade that is not known here; 0: none do
+	damaged    func() error // not nil: what the execution of a block fails with
+	txs        int          // per built block
 	recoveries int
 	imports    int
 	built      map[common.Hash]*block.Block
@@ -164,7 +165,13 @@ func (c *fakeChain) SetHead(_ context.Context, h common.Hash) (r chain.SetHeadRe
 	return r, nil
 }
 
+// unknown is why a block of this height cannot be executed here.
 func (c *fakeChain) unknown(height uint64) error {
+	if c.damaged != nil {
+		if err := c.damaged(); err != nil {
+			return fmt.Errorf("block %d: read headers: %w", height, err)
+		}
+	}
 	if c.upgrade == 0 || height < c.upgrade {
 		return nil
 	}

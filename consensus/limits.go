@@ -1,5 +1,7 @@
 package consensus
 
+import "time"
+
 // Bounds on what peers can make the driver hold or do.
 const (
 	maxEntryBytes     = 64 << 10 // one payload of the vote log
@@ -20,5 +22,7 @@ const (
 	queueCalls        = 256      // calls waiting for the machine's goroutine
 	queueFinalEvents  = 64       // per subscriber; the oldest is dropped for a slow one
 	compactLogBytes   = 256 << 10
+	repairRetryLeast  = 100 * time.Millisecond // between two tries of work that needs a damaged block, doubled up to
+	repairRetryMost   = 2 * time.Second
 	minBuildShare     = 20 // a block whose parent came late still gets 1/20 of its slot
 )

@@ -10,7 +10,7 @@ import (
 
 type metrics struct {
 	headHeight, libHeight, justifiedSlot, reversible prometheus.Gauge
-	silent, stalled, unheard                         prometheus.Gauge
+	silent, stalled, unheard, awaitsRepair           prometheus.Gauge
 	produced, missed, failed                         prometheus.Counter
 	votes                                            *prometheus.CounterVec // kind
 	tallies                                          *prometheus.CounterVec // result
@@ -39,6 +39,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		silent:        f.Gauge("signer_silent_state", "1 while the signer waits for proof that it signs nothing twice"),
 		unheard:       f.Gauge("signer_missing_answers", "producers that have yet to tell, after this start, what they hold of the signer's votes"),
 		stalled:       f.Gauge("stalled_state", "1 while production is slowed since nothing becomes final"),
+		awaitsRepair:  f.Gauge("awaits_repair_state", "1 while execution waits for a damaged block that is fetched again from a peer"),
 		produced:      f.Counter("produced_blocks", "blocks this node produced"),
 		missed:        f.Counter("missed_slots", "own slots in which no block was produced"),
 		failed:        f.Counter("failed_blocks", "blocks that failed execution"),

@@ -109,7 +109,7 @@ func (m *member) deps() (Config, Deps) {
 func (m *member) start(tweak func(*Config, *Deps)) {
 	l := m.lab
 	fresh := newFakeChain(l.params, l.genesis, l.schedule, m.chain.disk) // what was executed is in memory only
-	fresh.spoil, fresh.txs, fresh.upgrade = m.chain.spoil, m.chain.txs, m.chain.upgrade
+	fresh.spoil, fresh.txs, fresh.upgrade, fresh.damaged = m.chain.spoil, m.chain.txs, m.chain.upgrade, m.chain.damaged
 	fresh.onBuild = func(b *block.Block) {
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -23,6 +23,16 @@ func count(c prometheus.Counter) int {
 	return int(f[0].GetMetric()[0].GetCounter().GetValue())
 }
 
+func level(g prometheus.Gauge) int {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(g)
+	f, err := reg.Gather()
+	if err != nil {
+		panic(err)
+	}
+	return int(f[0].GetMetric()[0].GetGauge().GetValue())
+}
+
 const txsPerBlock = 3
 
 // history runs four producers for some slots, stops them and gives the blocks of one of them, final ones first, and
