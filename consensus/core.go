@@ -74,7 +74,7 @@ func openCore(d *Driver) (_ *core, err error) {
 
 func (c *core) openLog(mc *dpos.Config) error {
 	d := c.d
-	l, payloads, st, err := openVoteLog(d.cfg.Dir, d.self, d.deps.Genesis, lostMarker(), d.cfg.NewKey)
+	l, payloads, st, err := openVoteLog(d.cfg.Dir, d.self, d.deps.Genesis, lostMarker(), d.cfg.NewKey, d.log)
 	if err != nil {
 		return err
 	}

@@ -24,5 +24,6 @@ const (
 	compactLogBytes   = 256 << 10
 	repairRetryLeast  = 100 * time.Millisecond // between two tries of work that needs a damaged block, doubled up to
 	repairRetryMost   = 2 * time.Second
+	maxDamagedLogs    = 8  // copies of vote logs with bytes that are no whole entries
 	minBuildShare     = 20 // a block whose parent came late still gets 1/20 of its slot
 )

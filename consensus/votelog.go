@@ -8,9 +8,12 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/internal/aside"
 	"github.com/bornode/bornode/internal/failpoint"
 )
 
@@ -51,10 +54,10 @@ type voteLog struct {
 	buf       []byte
 }
 
-// openVoteLog locks the directory, reads the log and cuts off a torn tail. The payloads are in the order written.
+// openVoteLog locks the directory, reads the log and cuts off a torn tail, of which a copy is kept. The payloads are in the order written.
 // The marker opens a file made for want of one unless the key is new, and closes a damaged one: it stays there until
 // the driver takes it out, so that a second crash does not make the log look complete.
-func openVoteLog(dir string, account common.Address, genesis common.Hash, marker []byte, newKey bool) (l *voteLog, payloads [][]byte, st logState, err error) {
+func openVoteLog(dir string, account common.Address, genesis common.Hash, marker []byte, newKey bool, log *zap.Logger) (l *voteLog, payloads [][]byte, st logState, err error) {
 	if err := makeDir(dir, syncDir); err != nil {
 		return nil, nil, 0, fmt.Errorf("make directory of the vote log: %w", err)
 	}
@@ -86,6 +89,11 @@ func openVoteLog(dir string, account common.Address, genesis common.Hash, marker
 	if later := salvage(rest); len(later) > 0 {
 		payloads, st = append(append(payloads, later...), marker), logDamaged
 	}
+	if len(rest) > 0 {
+		if err := keepVoteLog(l.path, raw, len(rest), log); err != nil {
+			return l, nil, 0, err
+		}
+	}
 	if l.f, err = os.OpenFile(l.path, os.O_RDWR, 0o600); err != nil {
 		return l, nil, 0, fmt.Errorf("open vote log: %w", err)
 	}
@@ -99,6 +107,17 @@ func openVoteLog(dir string, account common.Address, genesis common.Hash, marker
 		}
 	}
 	return l, payloads, st, nil
+}
+
+// keepVoteLog keeps a copy of a vote log whose last bytes are no whole entries, before they are cut off.
+func keepVoteLog(path string, raw []byte, cut int, log *zap.Logger) error {
+	to, err := aside.KeepBytes(path, bytes.NewReader(raw), int64(len(raw)), maxDamagedLogs, time.Now())
+	if err != nil {
+		return fmt.Errorf("the vote log ends in %d bytes that are no whole entries: %w", cut, err)
+	}
+	log.Warn("set aside: a copy of the vote log, in which bytes that are no whole entries were found; a crash while an entry was written leaves such at its end, anything else is damage",
+		zap.String("file", path), zap.String("to", to), zap.Int("position", len(raw)-cut), zap.Int("bytes", cut))
+	return nil
 }
 
 // makeDir makes a directory and what lacks above it, each durable in its parent: a power cut must not take the log away

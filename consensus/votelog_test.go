@@ -10,6 +10,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/consensus/dpos"
@@ -23,7 +25,7 @@ var (
 
 func openLog(t *testing.T, dir string, newKey bool) (*voteLog, [][]byte, logState) {
 	t.Helper()
-	l, p, st, err := openVoteLog(dir, logAccount, logGenesis, lostMarker(), newKey)
+	l, p, st, err := openVoteLog(dir, logAccount, logGenesis, lostMarker(), newKey, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.close() })
 	return l, p, st
@@ -110,6 +112,55 @@ func TestVoteLogDamagedInItsMiddleIsNotTrusted(t *testing.T) {
 	}
 }
 
+// What a start cuts off or rewrites is copied before and told; the copies are bounded.
+func TestDamagedVoteLogIsSetAside(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, 4)
+	path := filepath.Join(dir, voteLogName)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	core, logs := observer.New(zap.WarnLevel)
+	open := func(b []byte) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+		l, _, _, err := openVoteLog(dir, logAccount, logGenesis, lostMarker(), false, zap.New(core))
+		require.NoError(t, err)
+		require.NoError(t, l.close())
+	}
+	copies := func() []string {
+		names, err := filepath.Glob(path + ".damaged-*")
+		require.NoError(t, err)
+		return names
+	}
+	open(whole)
+	require.Empty(t, copies())
+	middle := append([]byte(nil), whole...)
+	middle[voteLogHeaderSize+entryHeaderSize] ^= 1
+	for i, b := range [][]byte{whole[:len(whole)-1], middle} {
+		open(b)
+		told := logs.TakeAll()
+		require.Len(t, told, 1)
+		to := told[0].ContextMap()["to"].(string)
+		require.Len(t, copies(), i+1)
+		kept, err := os.ReadFile(to)
+		require.NoError(t, err)
+		require.Equal(t, b, kept)
+		open(readFile(t, path))
+		require.Zero(t, logs.Len(), "it was mended")
+	}
+	for cut := range 2 * maxDamagedLogs {
+		open(whole[:len(whole)-2-cut])
+	}
+	require.Len(t, copies(), maxDamagedLogs)
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return b
+}
+
 func TestVoteLogMissing(t *testing.T) {
 	dir := t.TempDir()
 	l, got, st := openLog(t, dir, false)
@@ -129,7 +180,7 @@ func TestVoteLogMissing(t *testing.T) {
 func TestVoteLogIsOpenedOnce(t *testing.T) {
 	dir := t.TempDir()
 	l, _, _ := openLog(t, dir, true)
-	_, _, _, err := openVoteLog(dir, logAccount, logGenesis, lostMarker(), true)
+	_, _, _, err := openVoteLog(dir, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
 	require.ErrorIs(t, err, ErrLocked)
 	require.NoError(t, l.close())
 	openLog(t, dir, true)
@@ -138,14 +189,14 @@ func TestVoteLogIsOpenedOnce(t *testing.T) {
 func TestVoteLogOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, 1)
-	_, _, _, err := openVoteLog(dir, common.HexToAddress("0xcc"), logGenesis, lostMarker(), true)
+	_, _, _, err := openVoteLog(dir, common.HexToAddress("0xcc"), logGenesis, lostMarker(), true, zap.NewNop())
 	require.ErrorContains(t, err, "belongs to account")
 	path := filepath.Join(dir, voteLogName)
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, bad := range [][]byte{b[:10], append([]byte{b[0] ^ 1}, b[1:]...)} {
 		require.NoError(t, os.WriteFile(path, bad, 0o600))
-		_, _, _, err = openVoteLog(dir, logAccount, logGenesis, lostMarker(), true)
+		_, _, _, err = openVoteLog(dir, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
 		require.ErrorContains(t, err, "header")
 	}
 }

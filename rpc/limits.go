@@ -71,6 +71,8 @@ const (
 const (
 	logIndexTries = 10              // a block is read that often, a second apart, before the index leaves it out
 	logIndexRetry = 1 * time.Minute // rest after the index could not be written
+
+	maxDamagedIndexes = 3 // copies of unreadable parts of each of the index's two files
 )
 
 // Bounds of passing blocks on to subscribers. A step is the look at one value of a query or at one log.

@@ -15,6 +15,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // logDir is a chain with an index file, which a test changes as a crash would.
@@ -376,6 +378,66 @@ func TestRepairOfTheLogIndex(t *testing.T) {
 		}
 		require.LessOrEqual(t, x.end, 2*end, "the file does not grow with each repair")
 	}
+}
+
+// What a start or a repair cuts off because it cannot be read is copied before and told; the copies are bounded.
+func TestDamagedLogIndexIsSetAside(t *testing.T) {
+	d := newLogDir(t)
+	d.grow(2*logSection + 12)
+	d.open()
+	extendAll(t, d.s.index)
+	d.s.index.close()
+	main, tail := d.files()
+	core, logs := observer.New(zap.WarnLevel)
+	damaged := func(main, tail []byte) {
+		t.Helper()
+		d.s.index.close()
+		require.NoError(t, os.WriteFile(d.path, main, 0o600))
+		require.NoError(t, os.WriteFile(d.path+".tail", tail, 0o600))
+		d.s.index = newLogIndex(d.s.back.Chain)
+		d.s.index.log = zap.New(core)
+		require.NoError(t, d.s.index.open(d.path))
+	}
+	told := func(want []byte) {
+		t.Helper()
+		entries := logs.TakeAll()
+		require.Len(t, entries, 1)
+		kept, err := os.ReadFile(entries[0].ContextMap()["to"].(string))
+		require.NoError(t, err)
+		require.Equal(t, want, kept)
+	}
+	damaged(main, tail)
+	require.Zero(t, logs.Len())
+
+	damaged(main, tail[:len(tail)-1])
+	told(tail[len(tail)-tailHead-4*len(d.s.index.file.printsOf(nil)) : len(tail)-1])
+	last := d.s.index.file.sections[1]
+	spoiled := bytes.Clone(main)
+	spoiled[last] ^= 1
+	damaged(spoiled, nil)
+	told(spoiled[last:])
+	extendAll(t, d.s.index)
+
+	damaged(main, nil)
+	x := d.s.index.file
+	_, err := x.f.WriteAt([]byte{main[last+sectionHead+5] ^ 1}, last+sectionHead+5)
+	require.NoError(t, err)
+	_, _, err = x.lookup(1, []uint32{printAny})
+	require.ErrorIs(t, err, errDamaged)
+	require.NoError(t, x.repair())
+	spoiled = bytes.Clone(main)
+	spoiled[last+sectionHead+5] ^= 1
+	told(spoiled[last:])
+
+	for i := range 2 * maxDamagedIndexes {
+		spoiled = bytes.Clone(main)
+		spoiled[i] ^= 1
+		damaged(spoiled, nil)
+		told(spoiled)
+	}
+	copies, err := filepath.Glob(d.path + ".damaged-*")
+	require.NoError(t, err)
+	require.Len(t, copies, maxDamagedIndexes)
 }
 
 // panicking fails in a way that nobody foresaw.

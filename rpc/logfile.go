@@ -16,6 +16,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"go.uber.org/zap"
 )
 
 // Layout of the log index (all numbers little endian). The file begins with magic, a random salt and their CRC; then
@@ -45,6 +46,7 @@ var (
 // goroutine adds blocks, many read.
 type logFile struct {
 	f, tail *os.File
+	log     *zap.Logger
 	salt    [16]byte
 	seed    uint32 // of CRCs: the salt's
 	tailEnd int64
@@ -62,8 +64,8 @@ type logFile struct {
 
 // openLogFile opens the index at path, or makes it. canonical tells the hash of a final block: what the index has of
 // another chain, or of blocks that this one does not have yet, is dropped.
-func openLogFile(path string, canonical func(uint64) common.Hash) (*logFile, error) {
-	x := &logFile{sections: make(map[uint64]int64)}
+func openLogFile(path string, canonical func(uint64) common.Hash, log *zap.Logger) (*logFile, error) {
+	x := &logFile{log: log, sections: make(map[uint64]int64)}
 	var err error
 	if x.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
 		if x.tail, err = os.OpenFile(path+".tail", os.O_RDWR|os.O_CREATE, 0o600); err != nil {
@@ -74,6 +76,8 @@ func openLogFile(path string, canonical func(uint64) common.Hash) (*logFile, err
 		return nil, fmt.Errorf("rpc.log_index: %w", err)
 	}
 	if !x.readHead() {
+		x.keepDamaged(x.f, 0)
+		x.keepDamaged(x.tail, 0)
 		err = x.reset()
 	} else if err = x.walk(canonical); err == nil {
 		err = x.readTail(canonical)
@@ -108,7 +112,7 @@ func (x *logFile) reset() error {
 	return errors.Join(err, write)
 }
 
-// walk finds the sections; what follows the last whole one is cut off. Blocks name their parents: if the newest
+// walk finds the sections; what follows the last whole one is set aside and cut off. Blocks name their parents: if the newest
 // section is of this chain, so are the ones before. Of a section that is there twice the first was damaged.
 func (x *logFile) walk(canonical func(uint64) common.Hash) error {
 	fi, err := x.f.Stat()
@@ -127,6 +131,7 @@ func (x *logFile) walk(canonical func(uint64) common.Hash) error {
 		x.sections[i.section], lasts[i.section] = x.end, i.last
 		x.end += i.size()
 	}
+	x.keepDamaged(x.f, x.end)
 	newest := slices.Sorted(maps.Keys(lasts))
 	slices.Reverse(newest)
 	for _, s := range newest {
@@ -180,6 +185,9 @@ func (x *logFile) readTail(canonical func(uint64) common.Hash) error {
 		next, b, x.tailEnd = height, b[size:], x.tailEnd+int64(size)
 		x.recent, ends, hashes = append(x.recent, ps), append(ends, x.tailEnd), append(hashes, hash)
 		x.next = height + 1
+	}
+	if len(b) > 0 && len(x.recent) < logSection {
+		x.keepDamaged(x.tail, x.tailEnd)
 	}
 	n := len(x.recent)
 	for n > 0 && canonical(x.next-1) != hashes[n-1] {
@@ -308,6 +316,7 @@ func (x *logFile) repair() error {
 			x.end = at
 		}
 	}
+	x.keepDamaged(x.f, x.end)
 	x.repairs++
 	x.broken, x.recent, x.next = nil, nil, x.lowest()
 	return errors.Join(x.f.Truncate(x.end), x.cutTail())

@@ -18,6 +18,7 @@ type bloomChunk [logChunkBlocks]types.Bloom
 // logIndex finds the blocks that may hold what a query asks for: in the index file, which has the final blocks; where
 // that lacks them, in the blooms of headers, of which those of final blocks stay in memory, bounded.
 type logIndex struct {
+	log    *zap.Logger // set before open
 	chain  Chain
 	blooms *lru.Cache[uint64, *bloomChunk]
 
@@ -30,7 +31,7 @@ type logIndex struct {
 }
 
 func newLogIndex(c Chain) *logIndex {
-	return &logIndex{chain: c, blooms: lru.NewCache[uint64, *bloomChunk](logCacheChunks)}
+	return &logIndex{chain: c, log: zap.NewNop(), blooms: lru.NewCache[uint64, *bloomChunk](logCacheChunks)}
 }
 
 func (x *logIndex) open(path string) (err error) {
@@ -41,7 +42,7 @@ func (x *logIndex) open(path string) (err error) {
 		}
 		return h
 	}
-	x.file, err = openLogFile(path, canonical)
+	x.file, err = openLogFile(path, canonical, x.log)
 	return err
 }
 

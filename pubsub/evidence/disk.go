@@ -14,6 +14,8 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"github.com/syndtr/goleveldb/leveldb/storage"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/aside"
 )
 
 // patient is a storage whose writes wait while the disk is full. goleveldb never writes to a journal or manifest again
@@ -85,7 +87,7 @@ func openDatabase(dir string, log *zap.Logger) (*database, error) {
 	s, err := storage.OpenFile(dir, false)
 	if err == nil {
 		var d *database
-		if d, err = openOn(s, log); err == nil {
+		if d, err = openOn(s, dir, log); err == nil {
 			return d, nil
 		}
 		err = errors.Join(err, s.Close())
@@ -93,11 +95,20 @@ func openDatabase(dir string, log *zap.Logger) (*database, error) {
 	return nil, fmt.Errorf("open the database of evidence in %s: %w", dir, err)
 }
 
-func openOn(s storage.Storage, log *zap.Logger) (*database, error) {
+// openOn opens the database on a storage. Of a damaged one the folder is kept before it is repaired: the repair drops what
+// it cannot read. dir is "" for a storage that lies in none.
+func openOn(s storage.Storage, dir string, log *zap.Logger) (*database, error) {
 	p := newPatient(s, log)
 	db, err := leveldb.Open(p, &opt.Options{BlockCacheCapacity: 8 << 20, WriteBuffer: 4 << 20})
 	if lerrors.IsCorrupted(err) {
-		log.Warn("the database of evidence is damaged and is repaired", zap.Error(err))
+		to, keepErr := "", error(nil)
+		if dir != "" {
+			to, keepErr = aside.KeepFolder(dir, maxDamagedDatabases, time.Now())
+		}
+		if keepErr != nil {
+			return nil, errors.Join(err, keepErr)
+		}
+		log.Warn("the database of evidence is damaged and is repaired; a copy of it as it was is set aside", zap.String("file", dir), zap.String("to", to), zap.Error(err))
 		db, err = leveldb.Recover(p, nil)
 	}
 	if err != nil {

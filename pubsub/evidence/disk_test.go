@@ -2,6 +2,8 @@ package evidence
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -11,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"github.com/syndtr/goleveldb/leveldb/storage"
+	"github.com/syndtr/goleveldb/leveldb/util"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // tight is a storage with so many bytes of room.
@@ -59,7 +63,7 @@ func (s *tight) set(full bool) {
 func TestAFullDiskHoldsEvidenceUp(t *testing.T) {
 	mem := storage.NewMemStorage()
 	s := &tight{Storage: mem, refused: make(chan struct{}, 1)}
-	db, err := openOn(s, zap.NewNop())
+	db, err := openOn(s, "", zap.NewNop())
 	require.NoError(t, err)
 	db.disk.wait = time.Millisecond
 	put := func(key string) error { return db.Put([]byte(key), []byte("value"), &opt.WriteOptions{Sync: true}) }
@@ -79,7 +83,7 @@ func TestAFullDiskHoldsEvidenceUp(t *testing.T) {
 	require.NoError(t, put("after"))
 	require.NoError(t, db.DB.Close())
 
-	again, err := openOn(mem, zap.NewNop())
+	again, err := openOn(mem, "", zap.NewNop())
 	require.NoError(t, err)
 	for _, key := range []string{"before", "full", "after"} {
 		v, err := again.Get([]byte(key), nil)
@@ -92,7 +96,7 @@ func TestAFullDiskHoldsEvidenceUp(t *testing.T) {
 // A broker whose disk is full can stop.
 func TestAFullDiskDoesNotHoldTheEndUp(t *testing.T) {
 	s := &tight{Storage: storage.NewMemStorage(), refused: make(chan struct{}, 1)}
-	db, err := openOn(s, zap.NewNop())
+	db, err := openOn(s, "", zap.NewNop())
 	require.NoError(t, err)
 	s.set(true)
 	done := make(chan error, 1)
@@ -132,9 +136,46 @@ func TestNothingIsCommittedOnAChainThatIsBehind(t *testing.T) {
 	n.close(t)
 }
 
+// A damaged database is copied as it was before the repair drops what it cannot read, and this is told.
+func TestDamagedEvidenceIsSetAside(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "evidence")
+	core, logs := observer.New(zap.WarnLevel)
+	for i := range maxDamagedDatabases + 1 {
+		db, err := openDatabase(dir, zap.New(core))
+		require.NoError(t, err)
+		require.NoError(t, db.Put([]byte{byte(i)}, []byte("value"), nil))
+		require.NoError(t, db.CompactRange(util.Range{}))
+		require.NoError(t, db.Close())
+		require.Zero(t, logs.Len())
+		manifests, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
+		require.NoError(t, err)
+		for _, m := range manifests {
+			require.NoError(t, os.Truncate(m, 3))
+		}
+		db, err = openDatabase(dir, zap.New(core))
+		require.NoError(t, err)
+		_, err = db.Get([]byte{byte(i)}, nil)
+		require.NoError(t, err)
+		require.NoError(t, db.Close())
+		told := logs.TakeAll()
+		require.Len(t, told, 1)
+		kept, err := filepath.Glob(filepath.Join(told[0].ContextMap()["to"].(string), "MANIFEST-*"))
+		require.NoError(t, err)
+		require.Len(t, kept, len(manifests))
+		for _, m := range kept {
+			fi, err := os.Stat(m)
+			require.NoError(t, err)
+			require.EqualValues(t, 3, fi.Size(), "as it was")
+		}
+	}
+	copies, err := filepath.Glob(dir + ".damaged-*")
+	require.NoError(t, err)
+	require.Len(t, copies, maxDamagedDatabases)
+}
+
 // The folder of a broker on another chain is refused: numbers, trees and checkpoints of that one mean nothing here.
 func TestEvidenceOfAnotherChainIsRefused(t *testing.T) {
-	db, err := openOn(storage.NewMemStorage(), zap.NewNop())
+	db, err := openOn(storage.NewMemStorage(), "", zap.NewNop())
 	require.NoError(t, err)
 	require.NoError(t, db.of(common.Hash{1}))
 	require.NoError(t, db.of(common.Hash{1}))

@@ -34,6 +34,9 @@ const (
 	// compareTries is how often a checkpoint is tried before its heads count as withheld.
 	compareTries = 120
 
+	// maxDamagedDatabases is how many copies of the database from before a repair are kept; the oldest go.
+	maxDamagedDatabases = 2
+
 	// maxQueued is how many operations lie in the queue before folding turns coarse; maxHeld how many before requests wait.
 	maxQueued = 1 << 14
 	maxHeld   = 1 << 18
