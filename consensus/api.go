@@ -113,6 +113,7 @@ type Status struct {
 	Why       string             // it is silent, for people
 	Waiting   dpos.Waiting       // for what, if it is silent
 	Seats     int                // that vote on children of Head
+	Schedules []block.Schedule   // that votes on children of LIB are counted for
 	Started   time.Time
 }
 

@@ -333,7 +333,7 @@ func (c *core) publish() {
 		Justified: c.machine.Justified(), QC: c.machine.BestQC(), FC: c.machine.BestFC(),
 		OwnVotes: c.ownVotes(),
 		Slot:     d.slotNow(), Started: d.start, Silent: c.machine.Silent(),
-		Seats: c.machine.Seats(),
+		Seats: c.machine.Seats(), Schedules: c.machine.ChildSchedules(),
 	}
 	cause := ""
 	if s.Silent {

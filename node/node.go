@@ -50,6 +50,7 @@ type Node struct {
 	sync    *blocksync.Manager
 	rpc     *rpc.Server
 	members *members
+	links   *producerLinks // nil: it does not produce
 	duties  *duties        // of a producer; nil: an observer
 	account *account       // of a producer
 	brokers *brokers       // nil: the node serves no topics
@@ -201,6 +202,9 @@ func (n *Node) openConsensus() (err error) {
 		return err
 	}
 	if deps.Signer != nil {
+		if n.links, err = newProducerLinks(deps.Signer.Account(), n.log, n.reg); err != nil {
+			return err
+		}
 		if err := n.openDuties(deps.Signer); err != nil {
 			return err
 		}
@@ -278,6 +282,9 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { n.watchHead(run); return nil })
 	g.Go(func() error { n.watchFinal(run); return nil })
 	g.Go(func() error { n.gossip(run); return nil })
+	if n.links != nil {
+		g.Go(func() error { n.watchLinks(run); return nil })
+	}
 	if n.duties != nil {
 		g.Go(func() error { n.duties.run(run); return nil })
 	}
