@@ -54,7 +54,7 @@ func (c *core) queueVotes(votes []block.Vote, again bool) error {
 		}
 	}
 	if len(votes) > 0 {
-		c.jobs = append(c.jobs, job{sign: votes, again: again, key: c.voteKeyOf(c.d.self)})
+		c.jobs = append(c.jobs, job{sign: votes, again: again, keys: c.machine.VoteKeys(c.d.self)})
 	}
 	return nil
 }

@@ -116,15 +116,3 @@ func (d *Driver) reportBadVotes(bad []block.Vote) {
 		d.deps.OnBadVotes(bad)
 	}
 }
-
-// voteKeyOf is the vote key of an account that has a seat at LIB or at the head; nil for others.
-func (c *core) voteKeyOf(a common.Address) *block.BLSKey {
-	for _, h := range []common.Hash{c.machine.Head().Hash, c.machine.LIB().Hash} {
-		if s, err := c.machine.VoteSchedules(h); err == nil {
-			if key := seatKey(s, a); key != nil {
-				return key
-			}
-		}
-	}
-	return nil
-}

@@ -17,8 +17,8 @@ import (
 // job is one piece of work for the crypto goroutine: votes to sign and send, or a tally to verify.
 type job struct {
 	sign  []block.Vote
-	again bool          // signed before: send again
-	key   *block.BLSKey // of ours; nil: without a seat
+	again bool           // signed before: send again
+	keys  []block.BLSKey // of ours; none: without a seat
 	tally *dpos.Tally
 	own   int // index of our own vote in the tally, to be signed; -1: none
 }
@@ -80,9 +80,9 @@ func (c *voteSigner) do(j job) (s signature) {
 		c.d.deps.Network.BroadcastVotes(s.votes)
 	}
 	failpoint.Hit("consensus-votes-sent")
-	if j.key != nil && !j.again { // the tally that holds them will come: verify them while nobody waits
+	if !j.again { // the tally that holds them will come: verify them while nobody waits
 		for _, v := range s.votes {
-			c.d.verify.verifyVotes(v.Link, []*checkedVote{c.d.verify.parseVote(v, *j.key)})
+			_ = c.d.findSigningKey(v, j.keys)
 		}
 	}
 	return s

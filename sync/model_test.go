@@ -536,3 +536,14 @@ func makeTx(nonce, gas uint64) *types.Transaction {
 	return types.MustSignNewTx(key, types.LatestSignerForChainID(big.NewInt(7)), &types.DynamicFeeTx{
 		ChainID: big.NewInt(7), Nonce: nonce, Gas: gas, GasFeeCap: new(big.Int), GasTipCap: new(big.Int), Value: new(big.Int)})
 }
+
+// checkWhole checks that a block's parts belong to each other: record to header, body to record.
+func checkWhole(b *block.Block) error {
+	switch {
+	case common.BytesToHash(b.Header.Extra) != b.Record.Hash() || len(b.Header.Extra) != common.HashLength:
+		return fmt.Errorf("record of block %d is not the one its header names", b.Number())
+	case block.BodyDigest(b.Transactions, b.Senders) != b.Record.BodyDigest:
+		return fmt.Errorf("body of block %d is not the one its record names", b.Number())
+	}
+	return nil
+}

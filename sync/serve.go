@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/transport"
 	"github.com/ethereum/go-ethereum/common"
@@ -416,15 +415,4 @@ func (m *Manager) answerTransactions(p *peer, j *serveJob) error {
 		batch, size = append(batch, g.enc), size+len(g.enc)
 	}
 	return ship()
-}
-
-// checkWhole checks that a block's parts belong to each other: record to header, body to record.
-func checkWhole(b *block.Block) error {
-	switch {
-	case common.BytesToHash(b.Header.Extra) != b.Record.Hash() || len(b.Header.Extra) != common.HashLength:
-		return fmt.Errorf("record of block %d is not the one its header names", b.Number())
-	case block.BodyDigest(b.Transactions, b.Senders) != b.Record.BodyDigest:
-		return fmt.Errorf("body of block %d is not the one its record names", b.Number())
-	}
-	return nil
 }
