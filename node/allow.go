@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/txpool"
 )
 
 // heads is what allowed needs of the chain.
@@ -28,22 +29,33 @@ type allowed struct {
 	state *state.StateDB // at root; nil before the first question
 }
 
-// check is called from many goroutines.
+// check is called from many goroutines. An error that wraps txpool.ErrUnreadable judges nobody.
 func (a *allowed) check(from common.Address, deploys bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if h := a.chain.CurrentHeader(); a.state == nil || a.state.Error() != nil || a.root != h.Root {
 		s, err := a.chain.StateAt(h)
 		if err != nil {
-			return fmt.Errorf("the lists of accounts are not readable at block %s: %w", h.Number, err)
+			return unreadableLists(h, err)
 		}
 		a.state, a.root = s, h.Root
 	}
-	if !contracts.MaySend(a.state, from) {
+	maySend := contracts.MaySend(a.state, from)
+	mayDeploy := !deploys || contracts.MayDeploy(a.state, from)
+	// A state that fails to read goes on with zeros: lists that are off, on which everybody may send, or an account that is
+	// on none.
+	if err := a.state.Error(); err != nil {
+		return unreadableLists(a.chain.CurrentHeader(), err)
+	}
+	if !maySend {
 		return fmt.Errorf("account %s is not on the list of accounts that may send transactions", from)
 	}
-	if deploys && !contracts.MayDeploy(a.state, from) {
+	if !mayDeploy {
 		return fmt.Errorf("account %s is not on the list of accounts that may deploy contracts", from)
 	}
 	return nil
+}
+
+func unreadableLists(h *types.Header, err error) error {
+	return fmt.Errorf("%w at block %s: %w", txpool.ErrUnreadable, h.Number, err)
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/bornode/bornode/internal/telemetry"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/transport"
+	"github.com/bornode/bornode/txpool"
 )
 
 // patience only ends a test that has failed already.
@@ -324,4 +325,26 @@ func TestAllowed(t *testing.T) {
 	l.err = errors.New("disk")
 	a.state = nil
 	require.ErrorContains(t, a.check(me, false), "not readable at block 5: disk")
+}
+
+// failingReader is a state that cannot be read.
+type failingReader struct{ state.Reader }
+
+func (failingReader) Account(common.Address) (*types.StateAccount, error) {
+	return nil, errors.New("layer is stale")
+}
+
+// Lists that cannot be read judge nobody: a failed read gives zeros, which look like lists that are off.
+func TestUnreadableListsAdmitNobody(t *testing.T) {
+	l := newLedger(t)
+	healthy := l.state
+	s, err := state.NewWithReader(types.EmptyRootHash, state.NewDatabaseForTesting(), failingReader{})
+	require.NoError(t, err)
+	a := &allowed{chain: l, state: s, root: l.CurrentHeader().Root}
+	l.state = s
+	err = a.check(common.Address{9}, false)
+	require.ErrorIs(t, err, txpool.ErrUnreadable)
+	require.ErrorContains(t, err, "stale")
+	l.state = healthy
+	require.NoError(t, a.check(common.Address{9}, false), "a new state is opened")
 }

@@ -125,7 +125,11 @@ func (p *Pool) sender(tx *types.Transaction) (common.Address, error) {
 
 func (p *Pool) checkAllowed(from common.Address, tx *types.Transaction) error {
 	if p.deps.Allowed != nil {
-		if err := p.deps.Allowed(from, tx.To() == nil); err != nil {
+		err := p.deps.Allowed(from, tx.To() == nil)
+		if errors.Is(err, ErrUnreadable) {
+			return err
+		}
+		if err != nil {
 			return fmt.Errorf("%w: %w", ErrNotAllowed, err)
 		}
 	}
@@ -346,7 +350,7 @@ func (p *Pool) readd(head common.Hash) {
 		}
 		errs := make([]error, len(w.txs))
 		p.precheck(w.txs, errs)
-		txs, left := allowed(w.txs, errs)
+		txs, left := p.splitAllowed(w.txs, errs)
 		added := 0
 		for i, err := range p.legacy.Add(txs, true) {
 			if err == nil {

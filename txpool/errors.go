@@ -15,6 +15,7 @@ var (
 	ErrAccountFull   = errors.New("account limit exceeded")
 	ErrNonceTooFar   = errors.New("nonce too high")
 	ErrNotAllowed    = errors.New("sender is not allowed")
+	ErrUnreadable    = errors.New("the lists of accounts are not readable") // an answer of Allowed that judges nobody
 	ErrBlob          = errors.New("transaction type not supported: blob transactions are not accepted on this chain")
 	ErrClosed        = errors.New("transaction pool is closed")
 	ErrAlreadyKnown  = gethpool.ErrAlreadyKnown

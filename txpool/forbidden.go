@@ -31,7 +31,7 @@ func (p *Pool) listsAt(head *types.Header) (lists, error) {
 func (p *Pool) dropForbidden(head *types.Header) {
 	now, err := p.listsAt(head)
 	if err != nil { // looked at again at the next head
-		p.log.Warn("the lists of accounts cannot be read; transactions that are no longer allowed stay for now", zap.Uint64("height", head.Number.Uint64()), zap.Error(err))
+		p.tellUnreadable(head, err)
 		return
 	}
 	p.mu.Lock()
@@ -40,7 +40,11 @@ func (p *Pool) dropForbidden(head *types.Header) {
 	if p.deps.Allowed == nil || now == p.lists && !switched {
 		return
 	}
-	gone, keep, dropped := p.forbidden()
+	gone, keep, dropped, err := p.forbidden()
+	if err != nil {
+		p.tellUnreadable(head, err)
+		return
+	}
 	p.lists = now
 	if dropped == 0 {
 		return
@@ -55,8 +59,13 @@ func (p *Pool) dropForbidden(head *types.Header) {
 	p.log.Info("dropped transactions that are no longer allowed", zap.Uint64("height", head.Number.Uint64()), zap.Int("dropped", dropped), zap.Int("accounts", len(gone)))
 }
 
-// forbidden finds the accounts with transactions that are not allowed, and the other transactions of those accounts.
-func (p *Pool) forbidden() (gone map[common.Address]bool, keep []*types.Transaction, dropped int) {
+func (p *Pool) tellUnreadable(head *types.Header, err error) {
+	p.log.Warn("the lists of accounts cannot be read; transactions that are no longer allowed stay for now", zap.Uint64("height", head.Number.Uint64()), zap.Error(err))
+}
+
+// forbidden finds the accounts with transactions that are not allowed, and the other transactions of those accounts. The
+// error says that the lists cannot be read: then nothing is known to be forbidden.
+func (p *Pool) forbidden() (gone map[common.Address]bool, keep []*types.Transaction, dropped int, err error) {
 	gone = make(map[common.Address]bool)
 	all, queued := p.legacy.Content()
 	for from, txs := range queued {
@@ -73,16 +82,22 @@ func (p *Pool) forbidden() (gone map[common.Address]bool, keep []*types.Transact
 				good = append(good, tx)
 			}
 		}
+		if err := errors.Join(send, create); errors.Is(err, ErrUnreadable) {
+			return nil, nil, 0, err
+		}
 		if len(good) < len(txs) {
 			gone[from], keep, dropped = true, append(keep, good...), dropped+len(txs)-len(good)
 		}
 	}
-	return gone, keep, dropped
+	return gone, keep, dropped, nil
 }
 
-// allowed splits transactions by the answers of precheck.
-func allowed(txs types.Transactions, errs []error) (yes, no types.Transactions) {
+// splitAllowed splits transactions by the answers of precheck. What nobody could judge is kept, and judged at the next head.
+func (p *Pool) splitAllowed(txs types.Transactions, errs []error) (yes, no types.Transactions) {
 	for i, tx := range txs {
+		if errors.Is(errs[i], ErrUnreadable) {
+			p.lists = lists{}
+		}
 		if errors.Is(errs[i], ErrNotAllowed) {
 			no = append(no, tx)
 		} else {

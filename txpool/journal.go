@@ -52,7 +52,7 @@ func (p *Pool) openJournal() error {
 	if len(txs) > 0 {
 		errs, added := make([]error, len(txs)), 0
 		p.precheck(txs, errs)
-		good, _ := allowed(txs, errs)
+		good, _ := p.splitAllowed(txs, errs)
 		for _, err := range p.legacy.Add(good, true) {
 			if err == nil {
 				added++

@@ -2,6 +2,7 @@ package txpool
 
 import (
 	"errors"
+	"fmt"
 	"math/big"
 	"path/filepath"
 	"sync"
@@ -118,11 +119,15 @@ type allowList struct {
 	mu               sync.Mutex
 	noSend, noCreate map[common.Address]bool
 	version          byte
+	unreadable       bool
 }
 
 func (l *allowList) check(from common.Address, create bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.unreadable {
+		return fmt.Errorf("%w at block 7", ErrUnreadable)
+	}
 	if l.noSend[from] || create && l.noCreate[from] {
 		return errors.New("not in the list")
 	}
@@ -139,6 +144,44 @@ func (l *allowList) change(c *fakeChain, noSend, noCreate map[common.Address]boo
 		s.SetNonce(contracts.MembersAddress, 1, 0)
 		s.SetState(contracts.MembersAddress, common.Hash{1}, common.Hash{l.version})
 	})
+}
+
+// While the lists cannot be read nobody new is admitted, and nothing that was accepted is dropped; what is not allowed
+// goes with the first head at which they can be read.
+func TestUnreadableListsDropNothing(t *testing.T) {
+	ss, addrs := senders(t, 2)
+	c := newFakeChain(t, addrs...)
+	list := new(allowList)
+	file := filepath.Join(t.TempDir(), "journal.rlp")
+	config := func(cfg *Config, d *Deps) { cfg.Journal, d.Allowed = file, list.check }
+	p := open(t, c, config)
+	to := common.Address{1}
+	gone, stays := ss[0].signed(t, c, 0, &to, 1), ss[1].signed(t, c, 0, &to, 1)
+	for _, err := range p.Add([]*types.Transaction{gone, stays}, true) {
+		require.NoError(t, err)
+	}
+	setReadable := func(readable bool) {
+		list.mu.Lock()
+		defer list.mu.Unlock()
+		list.unreadable = !readable
+	}
+	setReadable(false)
+	list.change(c, map[common.Address]bool{ss[0].addr: true}, nil)
+	settle(t, p)
+	require.True(t, p.Has(gone.Hash()))
+	require.True(t, p.Has(stays.Hash()))
+	err := one(p, ss[1].signed(t, c, 1, &to, 1))
+	require.ErrorIs(t, err, ErrUnreadable)
+	require.NotErrorIs(t, err, ErrNotAllowed)
+	require.NoError(t, p.Close())
+	p = open(t, c, config) // the journal keeps what was accepted
+	require.True(t, p.Has(stays.Hash()))
+
+	setReadable(true)
+	c.next(c.head, func(*state.StateDB) {})
+	settle(t, p)
+	require.False(t, p.Has(gone.Hash()))
+	require.True(t, p.Has(stays.Hash()))
 }
 
 func TestForbiddenTransactionsLeave(t *testing.T) {
