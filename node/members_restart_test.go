@@ -12,10 +12,12 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/telemetry"
 	"github.com/bornode/bornode/transport"
 )
 
@@ -26,6 +28,11 @@ type pair struct {
 	observerID         string
 	admin              *ecdsa.PrivateKey
 }
+
+// hashContract stores BLOCKHASH(hashedHeight) in its slot 0 when it is called. To find the hash the header above is read.
+var hashContract = common.Address{0xb1}
+
+const hashedHeight = 4
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
@@ -44,8 +51,9 @@ func newPair(t *testing.T) *pair {
 			{PeerID: keys.PeerID, Account: keys.Account, Roles: genesis.RoleProducer},
 			{PeerID: observer.PeerID, Roles: genesis.RoleObserver},
 		},
-		Admin: addressOf(admin),
-		Alloc: map[common.Address]*big.Int{keys.Account: big.NewInt(1e18), addressOf(admin): big.NewInt(1e18)},
+		Admin:    addressOf(admin),
+		Alloc:    map[common.Address]*big.Int{keys.Account: big.NewInt(1e18), addressOf(admin): big.NewInt(1e18)},
+		Accounts: map[common.Address]genesis.Account{hashContract: {Code: []byte{0x60, hashedHeight, 0x40, 0x5f, 0x55, 0x00}}},
 	})
 	require.NoError(t, err)
 	configOf := func(dir string) *config.Config {
@@ -64,7 +72,13 @@ func newPair(t *testing.T) *pair {
 // run opens and runs a node until stop.
 func (p *pair) run(c *config.Config) (n *Node, stop func()) {
 	p.t.Helper()
-	n, _ = open(p.t, c)
+	return p.runWith(c, zap.NewNop())
+}
+
+func (p *pair) runWith(c *config.Config, log *zap.Logger) (n *Node, stop func()) {
+	p.t.Helper()
+	n, err := New(p.t.Context(), c, log, telemetry.NewRegistry())
+	require.NoError(p.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
@@ -88,15 +102,26 @@ func (p *pair) until(what string, ok func() bool) {
 // decide has a proposal of the network's admin take effect and become final.
 func (p *pair) decide(n *Node, proposal []byte) {
 	p.t.Helper()
-	to, id := contracts.MembersAddress, n.chain.Config().ChainID
+	to := contracts.MembersAddress
+	p.send(n, &to, proposal)
+}
+
+// send has a transaction of the network's admin become final and returns its height.
+func (p *pair) send(n *Node, to *common.Address, data []byte) (height uint64) {
+	p.t.Helper()
+	id := n.chain.Config().ChainID
 	signed, err := types.SignNewTx(p.admin, types.LatestSignerForChainID(id), &types.DynamicFeeTx{ChainID: id,
-		Nonce: n.pool.Nonce(addressOf(p.admin)), GasFeeCap: big.NewInt(100), GasTipCap: new(big.Int), Gas: 2_000_000, To: &to, Data: proposal})
+		Nonce: n.pool.Nonce(addressOf(p.admin)), GasFeeCap: big.NewInt(100), GasTipCap: new(big.Int), Gas: 2_000_000, To: to, Data: data})
 	require.NoError(p.t, err)
 	require.NoError(p.t, n.pool.Add([]*types.Transaction{signed}, true)[0])
-	p.until("the decision is final", func() bool {
+	p.until("the transaction is final", func() bool {
 		x, err := n.chain.Transaction(signed.Hash())
-		return err == nil && x != nil && n.chain.FinalHeader().Number.Uint64() >= x.Height
+		if err == nil && x != nil {
+			height = x.Height
+		}
+		return height > 0 && n.chain.FinalHeader().Number.Uint64() >= height
 	})
+	return height
 }
 
 // Who governance removed is refused by the gate of a node that was just opened, before it runs and so before any block:

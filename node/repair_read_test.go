@@ -6,9 +6,12 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/bornode/bornode/block"
 )
@@ -69,4 +72,32 @@ func flipByte(t *testing.T, name string, at int64) {
 	_, err = f.WriteAt(b[:], at)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
+}
+
+// A contract asks for the hash of a block that is damaged on one node's disk. The node stays up, has the block fetched
+// from its peer, and goes on with the same state as the others.
+func TestBlockHashOfADamagedBlockIsWaitedFor(t *testing.T) {
+	const damaged = hashedHeight + 1
+	p := newPair(t)
+	b, _ := p.run(p.producer)
+	p.observer.P2P.Peers = b.host.Addrs()
+	a, stop := p.run(p.observer)
+	p.until("the block is final and below the epochs that a start reads", func() bool { return a.chain.FinalHeader().Number.Uint64() > damaged+20 })
+	entry, err := a.store.Entry(damaged)
+	require.NoError(t, err)
+	stop()
+	flipByte(t, filepath.Join(p.observer.Path(p.observer.Store.Dir), "segments", fmt.Sprintf("%08d.seg", entry.Segment)), int64(entry.Offset)+block.RecordHeaderBytes+20)
+
+	core, logs := observer.New(zap.InfoLevel)
+	to := hashContract
+	height := p.send(b, &to, nil)
+	a, _ = p.runWith(p.observer, zap.New(core))
+	p.until("the block that asks is final at the damaged node", func() bool { return a.chain.FinalHeader().Number.Uint64() >= height })
+	require.NotZero(t, logs.FilterMessageSnippet("execution waits for a block that is damaged").Len())
+	require.NotZero(t, logs.FilterMessageSnippet("execution goes on").Len())
+	want, err := b.chain.CanonicalHash(hashedHeight)
+	require.NoError(t, err)
+	state, err := a.chain.StateAt(a.chain.FinalHeader())
+	require.NoError(t, err)
+	require.Equal(t, want, state.GetState(hashContract, common.Hash{}))
 }
