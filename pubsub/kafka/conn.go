@@ -231,7 +231,7 @@ func (c *Conn) read() error {
 		if err := c.waitForRequest(br, loginBy); err != nil {
 			return err
 		}
-		x, frame, err := c.readFrame(br)
+		x, frame, err := c.readFrame(br, loginBy)
 		if err == nil {
 			err = c.process(x, frame)
 		}
@@ -277,9 +277,17 @@ func (c *Conn) waitForRequest(br *bufio.Reader, loginBy time.Time) error {
 	}
 }
 
+// frameDeadline is when n bytes of a frame must have come. Before the login no frame, however slow, outlasts loginBy.
+func (c *Conn) frameDeadline(n int, loginBy time.Time) time.Time {
+	if c.admitted() {
+		return c.deadline(n)
+	}
+	return earlier(c.deadline(n), loginBy)
+}
+
 // readFrame reads the next frame, without its length, when the budget has room for it.
-func (c *Conn) readFrame(br *bufio.Reader) (*exchange, []byte, error) {
-	_ = c.nc.SetReadDeadline(c.deadline(0))
+func (c *Conn) readFrame(br *bufio.Reader, loginBy time.Time) (*exchange, []byte, error) {
+	_ = c.nc.SetReadDeadline(c.frameDeadline(0, loginBy))
 	n, factor, err := c.frameSize(br)
 	if err != nil {
 		return nil, nil, err
@@ -290,7 +298,7 @@ func (c *Conn) readFrame(br *bufio.Reader) (*exchange, []byte, error) {
 	}
 	_, _ = br.Discard(4)
 	frame := make([]byte, n)
-	total := c.deadline(len(frame))
+	total := c.frameDeadline(len(frame), loginBy)
 	for rest := frame; len(rest) > 0; {
 		chunk := rest[:min(len(rest), chunkBytes)]
 		_ = c.nc.SetReadDeadline(earlier(total, c.deadline(len(chunk))))

@@ -180,6 +180,13 @@ func TestSlowClientsAreClosed(t *testing.T) {
 		_, err := io.Copy(io.Discard, c)
 		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the connection is still open")
 	})
+	for name, begun := range map[string][]byte{"half a length before the login": {0, 0}, "half a frame before the login": {0, 0, 0, 100, 0, 18, 0, 0, 0}} {
+		t.Run(name, func(t *testing.T) {
+			c := dial(t, start(t, &passwords{}, func(c *Config) { login(c); c.FrameTimeout = time.Hour }))
+			c.write(begun)
+			c.expectClosed()
+		})
+	}
 	t.Run("idle", func(t *testing.T) {
 		c := dial(t, start(t, &passwords{}, idle))
 		require.Zero(t, c.logIn("me").ErrorCode)
