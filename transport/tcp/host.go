@@ -70,6 +70,7 @@ type Host struct {
 	upgrader  link.Upgrader
 	timeout   time.Duration
 	log       *zap.Logger
+	strangers *strangers
 	resources network.ResourceManager
 	transport *tcp.TcpTransport
 	listeners []libp2p.Listener
@@ -88,7 +89,7 @@ func New(cfg Config, identity *Identity, log *zap.Logger, reg prometheus.Registe
 	if log == nil {
 		log = zap.NewNop()
 	}
-	h := &Host{identity: identity, upgrader: cfg.Upgrader, timeout: cfg.Link.HelloTimeout, log: log}
+	h := &Host{identity: identity, upgrader: cfg.Upgrader, timeout: cfg.Link.HelloTimeout, log: log, strangers: &strangers{limit: maxTransientConns}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	var err error
 	if h.Peers, err = link.NewPeers(cfg.Link, identity.ID(), h.connect, log, reg); err != nil {
@@ -114,11 +115,11 @@ func (h *Host) build(cfg *Config) error {
 	if err != nil {
 		return fmt.Errorf("tcp: noise: %w", err)
 	}
-	up, err := upgrader.New([]sec.SecureTransport{security}, muxers, nil, h.resources, gater{h.Peers}, upgrader.WithAcceptTimeout(h.timeout))
+	up, err := upgrader.New([]sec.SecureTransport{security}, muxers, nil, h.resources, gater{h.Peers, h.strangers}, upgrader.WithAcceptTimeout(h.timeout))
 	if err != nil {
 		return fmt.Errorf("tcp: %w", err)
 	}
-	h.transport, err = tcp.NewTCPTransport(up, h.resources, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(h.timeout))
+	h.transport, err = tcp.NewTCPTransport(strangersUpgrader{up, h.strangers}, h.resources, nil, tcp.DisableReuseport(), tcp.WithConnectionTimeout(h.timeout))
 	if err != nil {
 		return fmt.Errorf("tcp: %w", err)
 	}
@@ -295,7 +296,10 @@ func (h *Host) Close() error {
 }
 
 // gater asks the gate as soon as Noise has proved who the peer is; both sides of a connection ask.
-type gater struct{ peers *link.Peers }
+type gater struct {
+	peers     *link.Peers
+	strangers *strangers
+}
 
 var _ connmgr.ConnectionGater = gater{}
 
@@ -308,6 +312,7 @@ func (g gater) InterceptAddrDial(id peer.ID, _ ma.Multiaddr) bool               
 func (g gater) InterceptAccept(network.ConnMultiaddrs) bool                     { return true }
 func (g gater) InterceptUpgraded(network.Conn) (bool, control.DisconnectReason) { return true, 0 }
 
-func (g gater) InterceptSecured(_ network.Direction, id peer.ID, _ network.ConnMultiaddrs) bool {
+func (g gater) InterceptSecured(_ network.Direction, id peer.ID, c network.ConnMultiaddrs) bool {
+	g.strangers.release(c) // a stranger or not: who it is has been proved
 	return g.allowed(id)
 }

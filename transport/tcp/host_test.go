@@ -13,6 +13,7 @@ import (
 	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/transport"
@@ -119,7 +120,7 @@ func TestWrongIdentity(t *testing.T) {
 	require.Empty(t, b.Links())
 }
 
-// TestStrangers: connections that never get anywhere, or talk nonsense, do not keep a member out.
+// TestStrangers: connections that never get anywhere, or talk nonsense, do not keep a member out while they are open.
 func TestStrangers(t *testing.T) {
 	n := newBench()
 	b := n.newHost(t, 1, conformance.Config())
@@ -138,9 +139,6 @@ func TestStrangers(t *testing.T) {
 			_, _ = c.Write([]byte("GET / HTTP/1.1\r\n\r\n")) // it may have hung up
 		}
 	}
-	for _, c := range conns { // they go away, as the accept time-out would make them
-		_ = c.Close()
-	}
 	a := n.newHost(t, 0, conformance.Config())
 	defer func() { require.NoError(t, a.Close()) }()
 	require.NoError(t, a.Dial(context.Background(), b.Addrs()[0]))
@@ -151,6 +149,42 @@ func TestStrangers(t *testing.T) {
 		require.FailNow(t, "the member was kept out")
 	}
 }
+
+// TestStrangersMakeRoom: the oldest connection of the host with most goes, and who proved itself is none of them.
+func TestStrangersMakeRoom(t *testing.T) {
+	s := &strangers{limit: 3}
+	first, second, third := newFakeConn(t, "10.0.0.1"), newFakeConn(t, "10.0.0.2"), newFakeConn(t, "10.0.0.2")
+	for _, c := range []*fakeConn{first, second, third} {
+		s.admit(c)
+	}
+	require.False(t, first.closed || second.closed || third.closed)
+	member := newFakeConn(t, "10.0.0.3")
+	s.admit(member)
+	require.True(t, second.closed, "the older one of the host with two")
+	require.False(t, first.closed || third.closed || member.closed)
+	s.release(member)
+	require.Len(t, s.mu.waiting, 2)
+	for range 2 * s.limit {
+		s.admit(newFakeConn(t, "10.0.0.2"))
+	}
+	require.False(t, first.closed || member.closed, "others of a host with many do not displace another host's")
+	require.Len(t, s.mu.waiting, s.limit)
+}
+
+type fakeConn struct {
+	manet.Conn
+	remote ma.Multiaddr
+	closed bool
+}
+
+func newFakeConn(t *testing.T, ip string) *fakeConn {
+	a, err := ma.NewMultiaddr("/ip4/" + ip + "/tcp/1")
+	require.NoError(t, err)
+	return &fakeConn{remote: a}
+}
+
+func (c *fakeConn) RemoteMultiaddr() ma.Multiaddr { return c.remote }
+func (c *fakeConn) Close() error                  { c.closed = true; return nil }
 
 // TestManyPeers: the resource limits admit a full house from one address.
 func TestManyPeers(t *testing.T) {

@@ -30,7 +30,7 @@ const (
 	readBytes = 8 << 10
 
 	maxConnsPerPeer   = 8  // dials of both sides at once, and their retries
-	maxTransientConns = 64 // not yet authenticated, per direction
+	maxTransientConns = 64 // not yet authenticated, per direction; incoming ones that are above it make room (strangers)
 	memoryPerPeer     = maxStreams * windowBytes
 	dialsPerSecond    = 50 // new connections from one address, after the burst
 )
@@ -38,7 +38,8 @@ const (
 // newResourceManager bounds connections so that every configured peer fits several times and strangers cannot take
 // the node's descriptors or memory. Loopback is not bounded by address: a test network lives there.
 func newResourceManager(maxPeers int) (network.ResourceManager, error) {
-	conns := rcmgr.LimitVal(4*maxPeers + 2*maxTransientConns)
+	const transientIn = 2 * maxTransientConns // those that made room count until their handshakes have ended
+	conns := rcmgr.LimitVal(4*maxPeers + transientIn + maxTransientConns)
 	perAddress := 2*maxPeers + maxTransientConns
 	limits := rcmgr.PartialLimitConfig{
 		System: rcmgr.ResourceLimits{
@@ -46,8 +47,8 @@ func newResourceManager(maxPeers int) (network.ResourceManager, error) {
 			Memory: rcmgr.LimitVal64(int64(maxPeers+maxTransientConns) * memoryPerPeer),
 		},
 		Transient: rcmgr.ResourceLimits{
-			Conns: 2 * maxTransientConns, ConnsInbound: maxTransientConns, ConnsOutbound: maxTransientConns,
-			FD: 2 * maxTransientConns, Memory: maxTransientConns << 20,
+			Conns: transientIn + maxTransientConns, ConnsInbound: transientIn, ConnsOutbound: maxTransientConns,
+			FD: transientIn + maxTransientConns, Memory: transientIn << 20,
 		},
 		PeerDefault: rcmgr.ResourceLimits{
 			Conns: maxConnsPerPeer, ConnsInbound: maxConnsPerPeer, ConnsOutbound: maxConnsPerPeer, FD: maxConnsPerPeer,
