@@ -87,9 +87,27 @@ func loadIdentity(path string) (*Identity, error) {
 	}
 	key, err := crypto.UnmarshalPrivateKey(b)
 	if err != nil {
-		return nil, fmt.Errorf("tcp: identity file %s holds no libp2p private key: %w", path, err)
+		return nil, fmt.Errorf("tcp: identity file %s holds no libp2p private key, put it back from a copy: %w", path, err)
+	}
+	if err := checkKeyPair(key); err != nil {
+		return nil, fmt.Errorf("tcp: identity file %s is damaged, put it back from a copy: %w", path, err)
 	}
 	return newIdentity(key)
+}
+
+// checkKeyPair refuses a key whose two halves do not belong together: the file holds both, and with one of them damaged
+// the node would have the right name, and no peer would believe one of its handshakes.
+func checkKeyPair(key crypto.PrivKey) error {
+	probe := []byte("bornode: does the private key belong to the public one?")
+	signature, err := key.Sign(probe)
+	if err != nil {
+		return err
+	}
+	ok, err := key.GetPublic().Verify(probe, signature)
+	if err == nil && !ok {
+		err = errors.New("its private key does not belong to its public key")
+	}
+	return err
 }
 
 // save writes the file so that it appears whole or not at all, and never over an existing one.
