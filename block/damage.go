@@ -20,7 +20,7 @@ type ErrCorrupt struct {
 }
 
 func (e ErrCorrupt) Error() string {
-	return fmt.Sprintf("block %d is damaged in this node's store and is fetched again from a peer; ask again later, or another node: %v", e.Height, e.Cause)
+	return fmt.Sprintf("block %d is damaged in this node's store: %v", e.Height, e.Cause)
 }
 
 func (e ErrCorrupt) Unwrap() error { return e.Cause }

@@ -71,7 +71,7 @@ func (s *Store) checkListed() error {
 	kept := s.sealed[:0]
 	for _, seg := range s.sealed {
 		if seg.Number >= s.lib.Segment || seg.Last >= s.lib.SegmentFirst {
-			return fmt.Errorf("the database %s is damaged: it says that block %d is the last irreversible one, and lists %s with blocks up to %d; restore the database from a backup, or move the store's directory away and synchronise again", metaDir, s.lib.Height, seg.Name, seg.Last)
+			return s.lostMeta("it says that block %d is the last irreversible one, and lists %s with blocks up to %d", s.lib.Height, seg.Name, seg.Last)
 		}
 		if seg.Last >= s.lib.First {
 			kept = append(kept, seg)

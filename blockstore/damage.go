@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/ethereum/go-ethereum/rlp"
 	"go.uber.org/zap"
 )
 
@@ -34,6 +35,45 @@ func (d *damagedHeights) forget(height uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.heights, height)
+}
+
+// rememberDamaged keeps the heights of blocks that a repair found damaged and did not restore, over the restart that
+// follows it: a block that nobody reads would else never be noted, and so never be fetched.
+func (s *Store) rememberDamaged(heights []uint64) error {
+	known, err := get(s.meta, []byte(keyDamaged))
+	if err != nil || known == nil && len(heights) == 0 {
+		return err
+	}
+	return s.submit(&op{bytes: 8 * len(heights), stage: func(st *stage) error {
+		if len(heights) == 0 {
+			st.batch.Delete([]byte(keyDamaged))
+		} else {
+			st.batch.Put([]byte(keyDamaged), mustRLP(heights))
+		}
+		return nil
+	}})()
+}
+
+// readRemembered reads the blocks of the last repair's list at a start, which notes those that are still damaged. A list
+// without any goes; one that cannot be decoded is worth no more than a hint.
+func (s *Store) readRemembered() error {
+	v, err := get(s.meta, []byte(keyDamaged))
+	if err != nil || v == nil {
+		return err
+	}
+	var heights []uint64
+	if rlp.DecodeBytes(v, &heights) != nil {
+		heights = nil
+	}
+	for _, h := range heights[:min(len(heights), maxDamagedHeights)] {
+		if h >= s.lib.First && h <= s.lib.Height {
+			_, _ = s.BlockByHeight(h)
+		}
+	}
+	if len(s.Damaged()) > 0 {
+		return nil
+	}
+	return s.meta.Delete([]byte(keyDamaged), nil) // not synced: a list that comes back is read once more
 }
 
 // Damaged lists the irreversible blocks, lowest first, that reads found damaged or missing and that were not replaced
@@ -75,7 +115,7 @@ func (s *Store) corrupt(height uint64, cause error) error {
 	if last, _ := s.LIB(); height > last {
 		s.log.Error("a stored reversible block is damaged", zap.Uint64("height", height), zap.Error(cause))
 	} else if s.damaged.note(height) {
-		s.log.Error("a stored block is damaged; it is fetched again from a peer", zap.Uint64("height", height), zap.Error(cause))
+		s.log.Error("a stored block is damaged; the running node fetches it again from a peer", zap.Uint64("height", height), zap.Error(cause))
 	}
 	return ErrCorrupt{Height: height, Cause: cause}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/exit"
 	"github.com/bornode/bornode/internal/failpoint"
 )
 
@@ -219,6 +220,7 @@ func TestLostDatabases(t *testing.T) {
 		disk.Lose("meta/")
 		_, err := blockstore.Open(config(disk), nil, nil)
 		require.ErrorContains(t, err, "restore it from a backup")
+		require.Equal(t, exit.Damage, exit.Code(err))
 		names, err := disk.List("segments")
 		require.NoError(t, err)
 		require.Len(t, names, len(segs), "history must not be removed because the database is gone")

@@ -15,13 +15,15 @@ import (
 
 // FsckOptions says how much Fsck does.
 type FsckOptions struct {
-	Repair       bool // make damaged derived data again: height index, hash index, and with Transactions their index
+	// Repair makes damaged derived data again: height index, hash index, with Transactions their index, and headers of
+	// segments. Blocks that stay damaged are remembered: the next start notes them, so that the node fetches them.
+	Repair       bool
 	Transactions bool // look for every transaction in the index, and for every block's receipts
 }
 
 // Problem kinds.
 const (
-	ProblemSegment      = "segment"      // a segment file or its header
+	ProblemSegment      = "segment"      // a segment file, or its header, which can be repaired
 	ProblemRecord       = "record"       // a block that cannot be served: fetch it and Replace it
 	ProblemLink         = "link"         // a block that is not the child of the one before it
 	ProblemIndex        = "index"        // an entry of the height index; can be repaired
@@ -81,6 +83,7 @@ type fsck struct {
 	total    uint64
 	done     uint64
 	prev     common.Hash // hash of the block before, zero if unknown
+	damaged  []uint64    // heights of irreversible blocks that cannot be read; at most maxDamagedHeights
 	batch    leveldb.Batch
 }
 
@@ -111,6 +114,11 @@ func (s *Store) Fsck(ctx context.Context, opts FsckOptions, progress func(FsckPr
 	}
 	if err := c.flush(); err != nil {
 		return c.report, err
+	}
+	if opts.Repair {
+		if err := s.rememberDamaged(c.damaged); err != nil {
+			return c.report, err
+		}
 	}
 	c.proof()
 	return c.report, c.reversible(ctx)
@@ -153,7 +161,13 @@ func (c *fsck) segment(ctx context.Context, seg Segment) error {
 		if seg.Last < c.s.FirstHeight() {
 			return nil // pruned meanwhile
 		}
-		c.problem(ProblemSegment, seg.First, false, "%s: %v", seg.Name, err)
+		mend := c.opts.Repair && errors.As(err, new(headerError))
+		if mend {
+			if err := c.s.rewriteHeader(seg); err != nil {
+				return err
+			}
+		}
+		c.problem(ProblemSegment, seg.First, mend, "%s: %v", seg.Name, err)
 	}
 	return c.s.walk(ctx, seg, func(w walked) error {
 		c.done++
@@ -176,6 +190,9 @@ func (c *fsck) segment(ctx context.Context, seg Segment) error {
 			return failed.error
 		}
 		c.problem(ProblemRecord, w.height, false, "block %d: %v", w.height, w.err)
+		if len(c.damaged) < maxDamagedHeights {
+			c.damaged = append(c.damaged, w.height)
+		}
 		return nil
 	})
 }
@@ -184,6 +201,11 @@ func (c *fsck) segment(ctx context.Context, seg Segment) error {
 type writeError struct{ error }
 
 func (e writeError) Unwrap() error { return e.error }
+
+// headerError says that a segment file has the right length and a damaged header, which Repair writes again.
+type headerError struct{ error }
+
+func (e headerError) Unwrap() error { return e.error }
 
 func (c *fsck) header(seg Segment) (err error) {
 	f, err := c.s.fs.Open(seg.Name, os.O_RDONLY)
@@ -202,7 +224,10 @@ func (c *fsck) header(seg Segment) (err error) {
 	if size < seg.Size || seg.Sealed && size != seg.Size {
 		return fmt.Errorf("it has %d bytes, %d expected", size, seg.Size)
 	}
-	return checkSegmentHeader(b, seg.Number, seg.First)
+	if err := checkSegmentHeader(b, seg.Number, seg.First); err != nil {
+		return headerError{err}
+	}
+	return nil
 }
 
 // block checks one record whose checksum is right.

@@ -17,6 +17,7 @@ import (
 //	m/format            "1": written once when the store is created
 //	m/lib               libMeta
 //	m/qc m/fc m/root    proof of the LIB, consensus root
+//	m/damaged           heights of the blocks that a repair found damaged and did not restore (RLP)
 //	g | segment u32     segmentMeta of a sealed segment
 //	b | height | hash   encoded reversible block
 //	k | name            values of PutMeta
@@ -30,13 +31,14 @@ import (
 //	r | height | hash   receipts, go-ethereum's storage encoding
 //	t | tx hash | first 8 bytes of block hash -> height | index u32 | other 24 bytes of block hash
 const (
-	keyFormat = "m/format"
-	keyLIB    = "m/lib"
-	keyQC     = "m/qc"
-	keyFC     = "m/fc"
-	keyRoot   = "m/root"
-	keyHashed = "m/hashed"
-	keyTxs    = "m/txs"
+	keyFormat  = "m/format"
+	keyLIB     = "m/lib"
+	keyQC      = "m/qc"
+	keyFC      = "m/fc"
+	keyRoot    = "m/root"
+	keyDamaged = "m/damaged"
+	keyHashed  = "m/hashed"
+	keyTxs     = "m/txs"
 
 	format = "1"
 

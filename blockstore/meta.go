@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 
 	"github.com/syndtr/goleveldb/leveldb"
 	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
 	"github.com/syndtr/goleveldb/leveldb/opt"
+
+	"github.com/bornode/bornode/internal/exit"
 )
 
 // openMeta opens the primary database and reads the state from it. A damaged one is rebuilt beside it from every entry
@@ -38,12 +41,21 @@ func (s *Store) openMeta() error {
 		}
 	}
 	if err := s.rebuildMeta(c.damage); err != nil {
-		return fmt.Errorf("the database %s is damaged (%s) and cannot be rebuilt: restore it from a backup, or move the store's directory away and synchronise again: %w", metaDir, c.damage, err)
+		return s.lostMeta("it is damaged (%s) and cannot be rebuilt: %w", c.damage, err)
 	}
 	if s.meta, err = s.openMetaAt(metaDir); err == nil {
 		err = s.load(!c.torn)
 	}
 	return metaError(err)
+}
+
+// lostMeta is the end of a start that the primary database does not allow: it does not say, or says wrongly, which blocks
+// are irreversible. Nothing was moved.
+func (s *Store) lostMeta(format string, args ...any) error {
+	return &exit.Fault{
+		What: "the database of the last irreversible block is damaged", File: filepath.Join(s.cfg.Dir, metaDir), Cause: fmt.Errorf(format, args...),
+		Remedy: "restore it from a backup, or move the folder " + s.cfg.Dir + " away and start the node, which synchronises again",
+	}
 }
 
 func metaError(err error) error {

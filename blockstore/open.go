@@ -74,6 +74,9 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 	s.hashed = true
 	s.openPage()
 	s.metrics = newMetrics(reg, s)
+	if err := s.readRemembered(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())
+	}
 	go s.run()
 	if s.filling.Load() != nil && !looking {
 		s.wg.Add(1)
@@ -237,7 +240,7 @@ func (s *Store) checkNew(recovered bool) error {
 		return err
 	}
 	if len(names) > 0 && (recovered || v == nil) {
-		return fmt.Errorf("there are %d segment files but the database %s, which says what is irreversible in them, is empty or cannot be read: restore it from a backup, or move the store's directory away and synchronise again", len(names), metaDir)
+		return s.lostMeta("there are %d segment files, and it is empty or cannot be read", len(names))
 	}
 	if v != nil {
 		return nil

@@ -102,6 +102,20 @@ func (s *Store) rewrite(seg Segment, off int64, rec []byte) (err error) {
 	return s.fs.SyncDir(segmentDir)
 }
 
+// rewriteHeader writes the header of a segment file again, which the primary database describes: records stay as they are.
+func (s *Store) rewriteHeader(seg Segment) error {
+	return s.submit(&op{bytes: segmentHeaderBytes, alone: func() error {
+		if seg.Last < s.lib.First {
+			return nil // pruned meanwhile
+		}
+		if err := s.rewrite(seg, segmentHeaderBytes, nil); err != nil {
+			return s.gate.fail("write the header of "+seg.Name, err)
+		}
+		s.page.renew(s.directory())
+		return nil
+	}})()
+}
+
 // writeEntry puts an index entry in its place, durably.
 func (s *Store) writeEntry(e IndexEntry) error {
 	err := s.w.writeIndex(s.fs, []IndexEntry{e})

@@ -61,7 +61,7 @@ func (s *Store) trimBeyond(n uint32) error {
 		s.log.Info("removing a segment without a whole record: a commit that did not end", zap.String("file", name))
 		return s.fs.Remove(name)
 	case records.low <= s.lib.Height:
-		return fmt.Errorf("%s holds block %d although it lies behind %s, which ends in the last irreversible block %d: the database %s is damaged; restore it from a backup, or move the store's directory away and synchronise again", name, records.low, segmentName(s.lib.Segment), s.lib.Height, metaDir)
+		return s.lostMeta("%s holds block %d although it lies behind %s, which ends in the last irreversible block %d", name, records.low, segmentName(s.lib.Segment), s.lib.Height)
 	}
 	return s.setAside(asideBeyond, name, s.describeBeyond(records))
 }
@@ -129,7 +129,7 @@ func (s *Store) cutActive() error {
 			return err
 		}
 		if records.low <= s.lib.Height {
-			return fmt.Errorf("%s holds block %d behind the place where the last irreversible block %d ends: the database %s is damaged; restore it from a backup, or move the store's directory away and synchronise again", name, records.low, s.lib.Height, metaDir)
+			return s.lostMeta("%s holds block %d behind the place where the last irreversible block %d ends", name, records.low, s.lib.Height)
 		}
 		first := records.low
 		if !records.found {

@@ -139,7 +139,7 @@ func (c *Chain) openStore() error {
 	if c.store.FirstHeight() == 0 {
 		g, err := c.store.HeaderByHeight(0)
 		if err != nil {
-			return fmt.Errorf("read block 0: %w", err)
+			return fmt.Errorf("read block 0: %w", unreadable(err))
 		}
 		if g.Hash() != c.genesis.Hash() {
 			return fmt.Errorf("the block store belongs to another chain: its block 0 is %s, genesis makes %s; use another data directory", g.Hash(), c.genesis.Hash())
@@ -147,7 +147,7 @@ func (c *Chain) openStore() error {
 	}
 	lib, err := c.store.Header(hash)
 	if err != nil {
-		return fmt.Errorf("read the last irreversible block %s: %w", hash, err)
+		return fmt.Errorf("read the last irreversible block %s: %w", hash, unreadable(err))
 	}
 	c.tree = newTree(newNode(lib))
 	reversible, err := c.store.Reversible()

@@ -99,10 +99,13 @@ func (n *Node) openStorage(ctx context.Context) (err error) {
 		return err
 	}
 	n.onClose(n.store.Close)
+	if err := restoreBlockZero(n.store, n.gen, n.log); err != nil {
+		return err
+	}
 	chainCfg := n.cfg.Chain
 	chainCfg.Dir = n.cfg.Path(chainCfg.Dir)
 	if n.chain, err = chain.Open(ctx, chainCfg, n.gen, n.store, n.log.Named("chain"), n.reg); err != nil {
-		return err
+		return storeFault(storeCfg.Dir, err)
 	}
 	n.onClose(n.chain.Close)
 	poolCfg := n.cfg.Pool

@@ -13,6 +13,7 @@ import (
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/consensus"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/exit"
 	"github.com/bornode/bornode/internal/telemetry"
 )
 
@@ -35,6 +36,41 @@ func InspectStore(cfg *config.Config, log *zap.Logger) (*blockstore.Store, error
 	sc := cfg.Store
 	sc.Dir = cfg.Path(sc.Dir)
 	return blockstore.Inspect(sc, log)
+}
+
+// RestoreBlockZero puts block 0 of a stopped node's store in its place if its record is damaged.
+func RestoreBlockZero(cfg *config.Config, store *blockstore.Store, log *zap.Logger) error {
+	gen, err := genesis.Load(cfg.Path(cfg.Genesis))
+	if err != nil {
+		return err
+	}
+	return restoreBlockZero(store, gen, log)
+}
+
+// restoreBlockZero puts block 0 in its place if its record is damaged: no peer sends it, genesis makes it, and a start
+// needs it.
+func restoreBlockZero(store *blockstore.Store, gen *genesis.Genesis, log *zap.Logger) error {
+	if _, err := store.BlockByHeight(0); store.FirstHeight() > 0 || !errors.As(err, new(blockstore.ErrCorrupt)) {
+		return nil
+	}
+	b, err := gen.Block()
+	if err == nil {
+		err = store.Replace(0, b)
+	}
+	if err != nil {
+		return fmt.Errorf("block 0 is damaged and is not restored from the genesis file: %w", err)
+	}
+	log.Warn("block 0 was damaged and is restored from the genesis file; check the disk")
+	return nil
+}
+
+// storeFault makes a damaged block that keeps a node from starting the end of it that it is: nothing changes until an
+// operator restores the block.
+func storeFault(dir string, err error) error {
+	if !errors.As(err, new(blockstore.ErrCorrupt)) || errors.As(err, new(*exit.Fault)) {
+		return err
+	}
+	return &exit.Fault{What: "the block store is damaged", File: dir, Cause: err, Remedy: "bornode fsck tells of all that is damaged there"}
 }
 
 // RestoreBlocks writes the blocks of an export file over records of these heights, which Fsck found damaged, and returns

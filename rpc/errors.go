@@ -108,7 +108,7 @@ func unreadable(what string, err error) error {
 	case errors.As(err, &damaged):
 		return &Error{
 			Code: codeServer, Data: damagedJSON{hexutil.Uint64(damaged.Height)},
-			Message: fmt.Sprintf("%s is not available: %s", what, err),
+			Message: fmt.Sprintf("%s is not available: %s; it is fetched again from a peer: ask again later, or another node", what, err),
 		}
 	}
 	return &Error{Code: codeServer, Message: fmt.Sprintf("%s is not available: %s", what, err)}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -39,6 +40,11 @@ func fsckCommand() *cobra.Command {
 				bar = newBar(cmd.ErrOrStderr(), "fsck", 0, p.Total)
 			}
 			bar.at(p.Done)
+		}
+		if o.Repair {
+			if err := node.RestoreBlockZero(c, store, log); err != nil {
+				return err
+			}
 		}
 		r, err := store.Fsck(cmd.Context(), o, progress)
 		if err == nil && blocks != "" {
@@ -97,8 +103,15 @@ func printReport(w io.Writer, r *blockstore.Report, asideDir string, repaired bo
 	}
 	fmt.Fprintf(w, "blocks %d to %d: %d irreversible in %d segments (%d bytes), %d reversible, %d transactions; %d problems, %d repaired\n",
 		r.First, r.LIB, r.Blocks, r.Segments, r.Bytes, r.Reversible, r.Transactions, r.Found, r.Repaired)
-	if !r.Sound() {
-		return fmt.Errorf("%d problems are left; run the node to fetch damaged blocks again, or bornode fsck --repair for indexes and databases, with --blocks FILE also for damaged blocks", r.Found-r.Repaired)
+	if r.Sound() {
+		return nil
 	}
-	return nil
+	remedy := "bornode fsck --repair mends indexes, databases and headers and has the next run fetch damaged blocks from peers; with --blocks FILE, an export of a sound node, it restores them at once"
+	if repaired {
+		remedy = "no repair mends them: keep a copy of the folder, and have the node join again with an empty data folder and its keys"
+		if slices.ContainsFunc(r.Problems, func(p blockstore.Problem) bool { return p.Kind == blockstore.ProblemRecord }) {
+			remedy = "run the node, which fetches damaged blocks from peers, or restore them from an export of a sound node with bornode fsck --repair --blocks FILE"
+		}
+	}
+	return fmt.Errorf("%d problems are left; %s", r.Found-r.Repaired, remedy)
 }
