@@ -18,3 +18,17 @@ func ForgetSegments(t *testing.T, cfg Config, which ...int) {
 	}
 	require.NoError(t, s.Close())
 }
+
+// SwapLIB gives a closed store the LIB that was read from it before, nil for its present one, and returns the one it had.
+func SwapLIB(t *testing.T, cfg Config, earlier []byte) (present []byte) {
+	t.Helper()
+	s, err := Open(cfg, nil, nil)
+	require.NoError(t, err)
+	present, err = get(s.meta, []byte(keyLIB))
+	require.NoError(t, err)
+	if earlier != nil {
+		require.NoError(t, s.meta.Put([]byte(keyLIB), earlier, &opt.WriteOptions{Sync: true}))
+	}
+	require.NoError(t, s.Close())
+	return present
+}
