@@ -8,9 +8,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/bls"
 )
 
 // copyNode is a copy of a stopped node's folder: its blocks and its vote log.
@@ -162,6 +164,54 @@ func TestToldVotes(t *testing.T) {
 		m.start(nil)
 		require.NotZero(t, m.driver.Status().Waiting.Floor, "it is in the log")
 		require.Contains(t, m.driver.core.cast, link)
+	})
+}
+
+// A certificate that came with an answer holds the signer up only if a quorum signed it: one that is forged, or that too few
+// signed, names a final block that may not exist, and the signer would wait for it for ever.
+func TestCertificateInAnAnswer(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(20)
+		m := l.nodes[1]
+		m.kill()
+		l.setCut(m.id, true)
+		l.slots(10)
+		fc := l.nodes[0].driver.Status().FC
+		m.start(nil)
+		l.slots(1)
+		require.Less(t, m.driver.Status().LIB.Slot, fc.Target.Slot)
+
+		schedules := []block.Schedule{l.schedule}
+		signedBy := func(link block.Link, ids ...int) *block.Certificate {
+			digest := m.driver.verify.domain.VoteDigest(link)
+			var sigs []*bls.Signature
+			voters := make(map[common.Address]bool)
+			for _, id := range ids {
+				raw, err := l.signers[id].SignVote(digest)
+				require.NoError(t, err)
+				sig, err := bls.ParseSignature(raw)
+				require.NoError(t, err)
+				sigs, voters[l.signers[id].Account()] = append(sigs, sig), true
+			}
+			c := block.NewCertificate(link, schedules, func(a common.Address) bool { return voters[a] })
+			sum, err := bls.AggregateParsed(sigs)
+			require.NoError(t, err)
+			c.Aggregate = sum
+			return c
+		}
+		forged := *fc
+		forged.Aggregate[40] ^= 1
+		prevotes := fc.Link
+		prevotes.Kind = block.Prevote
+		for name, c := range map[string]*block.Certificate{
+			"forged": &forged, "of two of four": signedBy(fc.Link, 2, 3), "of prevotes": signedBy(prevotes, 0, 2, 3),
+		} {
+			require.NoError(t, m.driver.HearProducer(m.ctx, Answer{Producer: l.signers[0].Account(), FC: c}))
+			require.Zero(t, m.driver.Status().Waiting.Certified, name)
+		}
+		require.NoError(t, m.driver.HearProducer(m.ctx, Answer{Producer: l.signers[2].Account(), FC: signedBy(fc.Link, 0, 2, 3)}))
+		require.Equal(t, fc.Target.Slot, m.driver.Status().Waiting.Certified)
 	})
 }
 

@@ -139,6 +139,16 @@ func TestNothingIsSignedUpToTheLine(t *testing.T) {
 	require.Equal(t, []common.Hash{c}, precommits(l.drain()))
 }
 
+// The only producer owns every slot: it seals none up to the line, and the first one above it.
+func TestNoBlockIsSealedUpToTheLine(t *testing.T) {
+	l := started(t, 1, nil)
+	line := uint64(startSlot) + l.cfg.ClockBound + l.cfg.MaxAhead
+	for s := uint64(startSlot); s <= line; s++ {
+		require.Nil(t, l.slotBegins(s).Produce, "slot %d", s)
+	}
+	require.NotNil(t, l.slotBegins(line+1).Produce)
+}
+
 // The line of a start before genesis lies before genesis by as much; a key that was never used needs none.
 func TestLineBeforeGenesis(t *testing.T) {
 	for _, c := range []struct {
