@@ -125,6 +125,7 @@ type memStore struct {
 	receipts map[common.Hash]types.Receipts
 	txs      map[common.Hash]memPlace
 	bad      map[uint64]error // heights whose blocks cannot be read
+	unsynced int              // receipts put since SyncDerived
 }
 
 type memPlace struct {
@@ -246,7 +247,12 @@ func (s *memStore) LIB() (uint64, common.Hash) {
 	return b.Number(), b.Hash()
 }
 
-func (s *memStore) SyncDerived() error { return nil }
+func (s *memStore) SyncDerived() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsynced = 0
+	return nil
+}
 
 func (s *memStore) PutReceipts(h common.Hash, height uint64, rs types.Receipts) error {
 	s.mu.Lock()
@@ -261,6 +267,7 @@ func (s *memStore) PutReceipts(h common.Hash, height uint64, rs types.Receipts) 
 		s.txs[r.TxHash] = memPlace{h, height, uint64(i)}
 	}
 	s.receipts[h] = kept
+	s.unsynced++
 	return nil
 }
 

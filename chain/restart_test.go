@@ -10,9 +10,11 @@ import (
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/failpoint"
 	"github.com/bornode/bornode/internal/leaks"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core"
+	"github.com/ethereum/go-ethereum/core/rawdb"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -228,4 +230,56 @@ func TestConfigValidate(t *testing.T) {
 	require.EqualValues(t, 100_000, cfg.history(50_000))
 	cfg.StateHistory = 0
 	require.Zero(t, cfg.history(3600))
+}
+
+// Before the state of blocks is on disk their receipts are durable: such blocks are not executed again.
+func TestReceiptsAreDurableBeforeTheState(t *testing.T) {
+	n := newTestNode(t, newTestGenesis(t, nil))
+	require.NoError(t, n.Close())
+	n.cfg.FlushBlocks = layersKept
+	n.open()
+	flushed, late := 0, 0
+	disarm := failpoint.Arm("chain/flush-before", 1, func() {
+		n.store.mu.Lock()
+		defer n.store.mu.Unlock()
+		flushed, late = len(n.store.receipts), n.store.unsynced
+	})
+	defer disarm()
+	n.branch(n.Head(), 3*layersKept, 0, 50)
+	require.Greater(t, flushed, layersKept/2, "receipts were put before")
+	require.Zero(t, late)
+}
+
+// A state database that lost the root of its newest state, or that state's number, is neither new nor whole.
+func TestHalfAnIdentityIsDamage(t *testing.T) {
+	const node = stateRootKey + "\x01"
+	for name, c := range map[string]struct {
+		keys  []string
+		error string
+	}{
+		"new":                       {nil, ""},
+		"whole":                     {[]string{stateIDKey, stateRootKey, node}, ""},
+		"without the root":          {[]string{stateIDKey, node}, "only one of"},
+		"without the number":        {[]string{stateRootKey, node}, "only one of"},
+		"without both, with a node": {[]string{node}, "neither"},
+	} {
+		db := rawdb.NewMemoryDatabase()
+		for _, key := range c.keys {
+			require.NoError(t, db.Put([]byte(key), []byte{1}))
+		}
+		if err := checkReadable(db); c.error == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.error, name)
+		}
+	}
+}
+
+// Who may connect at LIB is known when a start has ended, whatever the branch above pushes out of the state layers.
+func TestMembersAreReadByTheStart(t *testing.T) {
+	n := newTestNode(t, newTestGenesis(t, withMembers))
+	bs := n.branch(n.Head(), layersKept+20, 0, 50)
+	n.finalize(bs[:2]...)
+	n.reopen()
+	require.NotNil(t, n.Chain.members.Load())
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/ethereum/go-ethereum/ethdb"
 	"github.com/ethereum/go-ethereum/ethdb/dbtest"
 	gethpebble "github.com/ethereum/go-ethereum/ethdb/pebble"
@@ -118,4 +119,32 @@ func size(t *testing.T, path string) int64 {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	return info.Size()
+}
+
+// A write survives a power cut once SyncKeyValue has returned, whatever came before it without a sync.
+func TestSyncedWritesSurviveAPowerCut(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	openOn := func(disk vfs.FS) *Store {
+		s := &Store{fail: failNever(t)}
+		o := s.options(Options{CacheMiB: 16, Handles: 32})
+		o.FS = disk
+		db, err := openPebble("kv", o)
+		require.NoError(t, err)
+		s.db = db
+		return s
+	}
+	s := openOn(disk)
+	require.NoError(t, s.Put([]byte("one"), []byte("1")))
+	b := s.NewBatch()
+	require.NoError(t, b.Put([]byte("two"), []byte("2")))
+	require.NoError(t, b.Write())
+	require.NoError(t, s.SyncKeyValue())
+	left := openOn(disk.CrashClone(vfs.CrashCloneCfg{}))
+	for key, value := range map[string]string{"one": "1", "two": "2"} {
+		v, err := left.Get([]byte(key))
+		require.NoError(t, err, key)
+		require.Equal(t, value, string(v))
+	}
+	require.NoError(t, left.Close())
+	require.NoError(t, s.Close())
 }
