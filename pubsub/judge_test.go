@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -17,6 +18,7 @@ import (
 	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/ledger"
 	"github.com/bornode/bornode/pubsub/replica"
+	"github.com/bornode/bornode/pubsub/seal"
 	"github.com/bornode/bornode/pubsub/store"
 )
 
@@ -87,6 +89,13 @@ func TestRecordTimesOutsideATopicsBoundsAreRefused(t *testing.T) {
 		for _, ms := range c.refused {
 			require.Equal(t, kerr.InvalidTimestamp.Code, take(&ledger.Topic{Config: c.config}, ms), "%s: %d", name, ms)
 		}
+	}
+	sealer := seal.NewSealer(common.Hash{1}, common.Hash{2}, 0, seal.NewKey())
+	for ms, want := range map[int64]int16{now: none, now + 3_600_001: kerr.InvalidTimestamp.Code} {
+		raw, err := sealer.Seal(nil, sampleAt(ms, 0, 2), 0)
+		require.NoError(t, err)
+		_, err = x.checkBatch(&ledger.Topic{Encrypted: true}, raw, new(kmsg.ProduceResponseTopicPartition))
+		require.Equal(t, want, code(err), "encrypted, %d", ms)
 	}
 	described := map[string]string{}
 	for _, c := range configsOf(&ledger.Topic{Config: map[string]string{setTimeAfter: "5"}}, nil) {
