@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Reasons for which a start sets files aside; they are part of the folder's name.
@@ -95,7 +97,7 @@ func (s *Store) writeFile(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if err = writeAll(f, data, 0); err == nil {
+	if err = vfs.WriteAll(f, data, 0); err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
-	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 // contents reads all files of a disk.

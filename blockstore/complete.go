@@ -108,7 +108,7 @@ func (s *Store) segmentBetween(n uint32, listed map[uint32]Segment, next Segment
 // firstOf is the height that the header of a segment names.
 func (s *Store) firstOf(n uint32) (uint64, bool) {
 	b := make([]byte, segmentHeaderBytes)
-	if err := s.files.readAt(segmentName(n), b, 0); err != nil {
+	if err := s.readAt(segmentName(n), b, 0); err != nil {
 		return 0, false
 	}
 	first := binary.BigEndian.Uint64(b[16:])

@@ -3,6 +3,8 @@ package blockstore
 import (
 	"errors"
 	"fmt"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Config says where the store is and how much memory it may take.
@@ -15,7 +17,7 @@ type Config struct {
 	IndexCache   int    `mapstructure:"index_cache_bytes" comment:"read cache of the database of receipts and transaction index, bytes"`
 
 	// FS replaces the operating system's files; nil in real use.
-	FS FS `mapstructure:"-"`
+	FS vfs.FS `mapstructure:"-"`
 }
 
 // DefaultConfig suits a node with a few GiB of memory. Dir is left empty.

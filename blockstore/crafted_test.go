@@ -13,7 +13,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
-	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 // withData makes a block whose one transaction carries data.

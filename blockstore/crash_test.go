@@ -17,8 +17,9 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
-	"github.com/bornode/bornode/blockstore/faultfs"
 	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/bornode/bornode/internal/vfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 // long is true for the long form of the tests.
@@ -113,7 +114,7 @@ func script() (steps []step, chain []*block.Block) {
 	return steps, chain
 }
 
-func crashConfig(fs blockstore.FS, small bool) blockstore.Config {
+func crashConfig(fs vfs.FS, small bool) blockstore.Config {
 	cfg := config(fs)
 	cfg.SegmentBytes = 4 << 10
 	if small { // journals rotate and tables are compacted all the time
@@ -152,7 +153,7 @@ func (r *runner) done() int {
 }
 
 // run goes on with the script where it stands and returns the first error.
-func (r *runner) run(fs blockstore.FS, small bool) error {
+func (r *runner) run(fs vfs.FS, small bool) error {
 	s, err := blockstore.Open(crashConfig(fs, small), nil, nil)
 	if err != nil {
 		return err

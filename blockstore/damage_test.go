@@ -13,9 +13,9 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
-	"github.com/bornode/bornode/blockstore/faultfs"
 	"github.com/bornode/bornode/internal/exit"
 	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 const damageBlocks = 60

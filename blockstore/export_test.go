@@ -11,7 +11,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
-	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 func isPruned(err error) bool { return errors.Is(err, blockstore.ErrPruned) }

@@ -13,7 +13,8 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
-	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/vfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 // child makes a block on parent (nil: block 0). The tag tells siblings apart; txs transactions carry payload bytes
@@ -87,13 +88,13 @@ func receiptsOf(b *block.Block) types.Receipts {
 	return out
 }
 
-func config(fs blockstore.FS) blockstore.Config {
+func config(fs vfs.FS) blockstore.Config {
 	cfg := blockstore.DefaultConfig()
 	cfg.FS, cfg.SegmentBytes, cfg.MetaBuffer, cfg.IndexBuffer, cfg.IndexCache = fs, 8<<10, 64<<10, 64<<10, 0
 	return cfg
 }
 
-func open(t testing.TB, fs blockstore.FS) *blockstore.Store {
+func open(t testing.TB, fs vfs.FS) *blockstore.Store {
 	t.Helper()
 	s, err := blockstore.Open(config(fs), nil, nil)
 	require.NoError(t, err)

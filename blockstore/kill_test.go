@@ -10,6 +10,7 @@ import (
 
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 const killDir = "BORNODE_TEST_KILL_DIR"
@@ -19,7 +20,7 @@ const killDir = "BORNODE_TEST_KILL_DIR"
 func TestKilledProcess(t *testing.T) {
 	r := newRunner(t)
 	if dir := os.Getenv(killDir); dir != "" {
-		_ = r.run(blockstore.OS(dir), false)
+		_ = r.run(vfs.OS(dir, vfs.Public), false)
 		os.Exit(0) //nolint:revive // the child's end, had it not been killed
 	}
 	for _, point := range []string{"blockstore.segment.write.after:4", "blockstore.meta.commit.before:5", "blockstore.meta.commit.after:6", "blockstore.prune.commit.after:1"} {
@@ -30,7 +31,7 @@ func TestKilledProcess(t *testing.T) {
 		require.ErrorAs(t, cmd.Run(), &exit, point)
 		require.Equal(t, syscall.SIGKILL, exit.Sys().(syscall.WaitStatus).Signal(), point)
 
-		s, err := blockstore.Open(crashConfig(blockstore.OS(dir), false), nil, nil)
+		s, err := blockstore.Open(crashConfig(vfs.OS(dir, vfs.Public), false), nil, nil)
 		require.NoError(t, err, point)
 		got, err := viewOf(s)
 		require.NoError(t, err)
@@ -46,6 +47,6 @@ func TestKilledProcess(t *testing.T) {
 		require.True(t, report.Sound(), "%s: %+v", point, report)
 		require.NoError(t, s.Close())
 		r.acked = at
-		require.NoError(t, r.run(blockstore.OS(dir), false), point)
+		require.NoError(t, r.run(vfs.OS(dir, vfs.Public), false), point)
 	}
 }

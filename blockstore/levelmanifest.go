@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/syndtr/goleveldb/leveldb/storage"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Tags of the fields of a manifest's records, by goleveldb's format.
@@ -36,11 +38,11 @@ type levelTables struct {
 
 // readLevelTables reads what CURRENT and the manifest that it names say; nil if either cannot be read to its end, so
 // that every file of the database counts.
-func readLevelTables(fs FS, dir string, names []string) (*levelTables, error) {
+func readLevelTables(fs vfs.FS, dir string, names []string) (*levelTables, error) {
 	if !slices.Contains(names, levelCurrent) {
 		return nil, nil
 	}
-	content, err := readWhole(fs, dir+"/"+levelCurrent)
+	content, err := vfs.ReadFile(fs, dir+"/"+levelCurrent, maxDatabaseFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read %s/%s: %w", dir, levelCurrent, err)
 	}

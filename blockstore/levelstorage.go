@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/syndtr/goleveldb/leveldb/storage"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // levelStorage is goleveldb's storage on an FS, with the usual file names. It keeps three promises that goleveldb
@@ -21,7 +23,7 @@ import (
 //     later write is durable while an earlier one is lost;
 //   - after a failed write everything fails (gate).
 type levelStorage struct {
-	fs   FS
+	fs   vfs.FS
 	dir  string
 	gate *gate
 
@@ -31,7 +33,7 @@ type levelStorage struct {
 	locked bool
 }
 
-func newLevelStorage(fs FS, dir string, g *gate) (*levelStorage, error) {
+func newLevelStorage(fs vfs.FS, dir string, g *gate) (*levelStorage, error) {
 	if err := fs.Mkdir(dir); err != nil {
 		return nil, fmt.Errorf("create %s: %w", dir, err)
 	}
@@ -102,23 +104,7 @@ func (l *levelStorage) SetMeta(fd storage.FileDesc) error {
 	if err := l.gate.check(); err != nil {
 		return err
 	}
-	tmp := l.dir + "/" + levelCurrent + ".new"
-	err := func() (err error) {
-		f, err := l.fs.Open(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
-		if err != nil {
-			return err
-		}
-		if _, err = f.WriteAt([]byte(fd.String()+"\n"), 0); err == nil {
-			err = f.Sync()
-		}
-		if err = errors.Join(err, f.Close()); err != nil {
-			return err
-		}
-		if err = l.fs.Rename(tmp, l.dir+"/"+levelCurrent); err != nil {
-			return err
-		}
-		return l.fs.SyncDir(l.dir)
-	}()
+	err := vfs.ReplaceFile(l.fs, l.dir+"/"+levelCurrent, []byte(fd.String()+"\n"))
 	if err != nil {
 		return l.gate.fail("write "+l.dir+"/"+levelCurrent, err)
 	}
@@ -159,7 +145,7 @@ func (l *levelStorage) List(ft storage.FileType) ([]storage.FileDesc, error) {
 
 type levelReader struct {
 	*io.SectionReader
-	f File
+	f vfs.File
 }
 
 func (r levelReader) Close() error { return r.f.Close() }
@@ -224,7 +210,7 @@ func (l *levelStorage) Close() error { return nil }
 // levelWriter appends. goleveldb uses one writer from one goroutine at a time.
 type levelWriter struct {
 	l           *levelStorage
-	f           File
+	f           vfs.File
 	name        string
 	size        int64
 	dirty       bool // written since the last sync

@@ -6,24 +6,23 @@ import (
 
 // Bounds. Lengths that come from files or peers are compared with them before memory is taken.
 const (
-	maxPayloadBytes   = block.MaxBlockBytes // encoded block in a record
-	maxOpenFiles      = 64                  // read handles of segments and index files
-	maxQueuedOps      = 32                  // operations that wait for the writer
-	maxGroupOps       = 256                 // operations made durable by one sync
-	maxGroupBytes     = 32 << 20            // record bytes made durable by one sync
-	maxHeaderCache    = 8192                // decoded sealed headers
-	maxFsckProblems   = 1000                // problems listed by Fsck; all are counted
-	maxKeyBytes       = 256                 // name of a Meta value
-	readChunkBytes    = 1 << 20             // Range reads neighbouring records together up to this
-	writeChunkBytes   = 1 << 20             // small records are gathered up to this before a write
-	scanChunkBytes    = 256 << 10           // Fsck and repair read segments in steps of this
-	overlayPage       = 4 << 10             // unit of what an overlay keeps in memory
-	maxOverlayBytes   = 1 << 30             // all that an overlay keeps in memory
-	maxAsideTries     = 100                 // folders that one second and reason may take in the aside folder
-	maxAsideListed    = 100                 // folders below the aside folder that Fsck lists
-	maxDamagedHeights = 1024                // damaged blocks that wait to be replaced
-	maxVainHashBytes  = 256 << 20           // bytes that a start hashes for what only looks like a record
-	maxIndexedAtOnce  = 16 << 10            // blocks that one mark of the transaction index moves over
+	maxPayloadBytes      = block.MaxBlockBytes // encoded block in a record
+	maxOpenFiles         = 64                  // read handles of segments and index files
+	maxQueuedOps         = 32                  // operations that wait for the writer
+	maxGroupOps          = 256                 // operations made durable by one sync
+	maxGroupBytes        = 32 << 20            // record bytes made durable by one sync
+	maxHeaderCache       = 8192                // decoded sealed headers
+	maxFsckProblems      = 1000                // problems listed by Fsck; all are counted
+	maxKeyBytes          = 256                 // name of a Meta value
+	readChunkBytes       = 1 << 20             // Range reads neighbouring records together up to this
+	writeChunkBytes      = 1 << 20             // small records are gathered up to this before a write
+	scanChunkBytes       = 256 << 10           // Fsck and repair read segments in steps of this
+	maxAsideTries        = 100                 // folders that one second and reason may take in the aside folder
+	maxAsideListed       = 100                 // folders below the aside folder that Fsck lists
+	maxDamagedHeights    = 1024                // damaged blocks that wait to be replaced
+	maxVainHashBytes     = 256 << 20           // bytes that a start hashes for what only looks like a record
+	maxIndexedAtOnce     = 16 << 10            // blocks that one mark of the transaction index moves over
+	maxDatabaseFileBytes = 1 << 30             // file of a database that is read whole; the largest, a journal, has its write buffer
 
 	minSegmentBytes = 4 << 10 // for tests; real segments are far larger
 	maxSegmentBytes = block.MaxSegmentBytes

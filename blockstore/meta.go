@@ -11,6 +11,7 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/opt"
 
 	"github.com/bornode/bornode/internal/exit"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // openMeta opens the primary database and reads the state from it. A damaged one is rebuilt beside it from every entry
@@ -130,7 +131,7 @@ func (s *Store) rebuildMeta(damage string) error {
 // waited for, but damage to the newest write looks the same, and goleveldb removes the journals.
 func (s *Store) keepTails(names []string) error {
 	for _, name := range names {
-		data, err := readWhole(s.fs, name)
+		data, err := vfs.ReadFile(s.fs, name, maxDatabaseFileBytes)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Open opens the store in cfg.Dir, creating it if the directory is empty, and repairs what a crash left: bytes beyond
@@ -50,9 +51,9 @@ func Inspect(cfg Config, log *zap.Logger) (*Store, error) {
 		case !info.IsDir():
 			return nil, fmt.Errorf("open block store: %s is no directory", cfg.Dir)
 		}
-		base = OS(cfg.Dir)
+		base = vfs.OS(cfg.Dir, vfs.Public)
 	}
-	cfg.FS = newOverlay(base)
+	cfg.FS = vfs.NewOverlay(base)
 	return openStore(cfg, true, log, nil)
 }
 
@@ -90,12 +91,12 @@ func (s *Store) open() (err error) {
 		if err := os.MkdirAll(s.cfg.Dir, 0o750); err != nil {
 			return err
 		}
-		s.fs = OS(s.cfg.Dir)
+		s.fs = vfs.OS(s.cfg.Dir, vfs.Public)
 	}
 	if s.lock, err = s.fs.Lock(lockName); err != nil {
 		return err
 	}
-	s.files = newReaders(s.fs, maxOpenFiles)
+	s.files = vfs.NewOpenFiles(s.fs, maxOpenFiles)
 	for _, dir := range []string{segmentDir, indexDir} {
 		if err := s.fs.Mkdir(dir); err != nil {
 			return err
@@ -376,7 +377,7 @@ func (s *Store) entryFromSegment(seg Segment, height uint64, off int64) (IndexEn
 		return IndexEntry{}, err
 	}
 	rec := make([]byte, recordHeaderBytes+int(h.Length))
-	if err := s.files.readAt(seg.Name, rec, off); err != nil {
+	if err := s.readAt(seg.Name, rec, off); err != nil {
 		return IndexEntry{}, err
 	}
 	if h, _, err = block.DecodeRecord(rec); err != nil {
@@ -388,7 +389,7 @@ func (s *Store) entryFromSegment(seg Segment, height uint64, off int64) (IndexEn
 // recordHeaderAt reads the head of the record of a height, whose length is plausible but not checked by its checksum.
 func (s *Store) recordHeaderAt(seg Segment, height uint64, off int64) (block.RecordHeader, error) {
 	var b [recordHeaderBytes]byte
-	if err := s.files.readAt(seg.Name, b[:], off); err != nil {
+	if err := s.readAt(seg.Name, b[:], off); err != nil {
 		return block.RecordHeader{}, err
 	}
 	h, err := block.DecodeRecordHeader(b[:])

@@ -79,7 +79,7 @@ func (s *Store) forgetSegment(seg Segment) error {
 	if err != nil {
 		return err
 	}
-	s.files.forget(seg.Name)
+	s.files.Forget(seg.Name)
 	if err := s.fs.Remove(seg.Name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove pruned segment: %w", err)
 	}
@@ -94,7 +94,7 @@ func (s *Store) removeIndexBelow(first uint64) error {
 	}
 	for _, base := range names {
 		if start, ok := parseIndexName(base); ok && start+indexFileEntries <= first {
-			s.files.forget(indexDir + "/" + base)
+			s.files.Forget(indexDir + "/" + base)
 			if err := s.fs.Remove(indexDir + "/" + base); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("remove pruned index file: %w", err)
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/blockstore"
-	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 func TestPrune(t *testing.T) {

@@ -237,7 +237,7 @@ func (s *Store) entry(height uint64) (IndexEntry, error) {
 // readEntry reads an entry from the index file.
 func (s *Store) readEntry(height uint64) (IndexEntry, error) {
 	var b [block.IndexEntryBytes]byte
-	if err := s.files.readAt(indexName(height), b[:], indexOffset(height)); err != nil {
+	if err := s.readAt(indexName(height), b[:], indexOffset(height)); err != nil {
 		return IndexEntry{}, err
 	}
 	e, err := block.DecodeIndexEntry(b[:])
@@ -273,7 +273,7 @@ func (s *Store) locate(height uint64) (IndexEntry, error) {
 // record reads and checks a record and returns its payload.
 func (s *Store) record(e IndexEntry) ([]byte, error) {
 	rec := make([]byte, recordHeaderBytes+int(e.Length))
-	if err := s.files.readAt(segmentName(e.Segment), rec, int64(e.Offset)); err != nil { //nolint:gosec // bounded
+	if err := s.readAt(segmentName(e.Segment), rec, int64(e.Offset)); err != nil { //nolint:gosec // bounded
 		if e.Height < s.FirstHeight() {
 			return nil, fmt.Errorf("block %d: %w", e.Height, ErrPruned) // while we read
 		}
@@ -311,8 +311,8 @@ func (s *Store) Range(from, to uint64, maxBytes int, fn func(height uint64, raw 
 			return err
 		}
 		start := run[0].Offset
-		buf := make([]byte, run[len(run)-1].End()-int64(start))              //nolint:gosec // bounded
-		err = s.files.readAt(segmentName(run[0].Segment), buf, int64(start)) //nolint:gosec // bounded
+		buf := make([]byte, run[len(run)-1].End()-int64(start))        //nolint:gosec // bounded
+		err = s.readAt(segmentName(run[0].Segment), buf, int64(start)) //nolint:gosec // bounded
 		for _, e := range run {
 			var payload []byte
 			if err != nil { // part of the file is missing or unreadable: find out which block by reading singly

@@ -41,34 +41,6 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-func TestOpenFilesAreBounded(t *testing.T) {
-	fs := OS(t.TempDir())
-	r := newReaders(fs, 3)
-	for n := range 10 {
-		f, err := fs.Open(string(rune('a'+n)), 0o102) // O_RDWR|O_CREATE
-		require.NoError(t, err)
-		_, err = f.WriteAt([]byte{byte(n)}, 0)
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
-	}
-	held, err := r.acquire("a")
-	require.NoError(t, err)
-	for n := range 10 {
-		var b [1]byte
-		require.NoError(t, r.readAt(string(rune('a'+n)), b[:], 0))
-		require.Equal(t, byte(n), b[0])
-		require.LessOrEqual(t, r.recent.Len(), 3)
-	}
-	require.NotContains(t, r.open, "a")
-	_, err = held.f.ReadAt(make([]byte, 1), 0)
-	require.NoError(t, err, "an evicted file stays open for the reader that has it")
-	r.release(held)
-	_, err = held.f.ReadAt(make([]byte, 1), 0)
-	require.Error(t, err, "and is closed by the last one")
-	r.close()
-	require.ErrorIs(t, r.readAt("a", make([]byte, 1), 0), ErrClosed)
-}
-
 func TestConfig(t *testing.T) {
 	cfg := DefaultConfig()
 	require.ErrorContains(t, cfg.Validate(), "dir is empty")

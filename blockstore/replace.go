@@ -10,6 +10,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Replace restores the damaged record of an irreversible block from a copy that came from elsewhere. The block must be
@@ -89,16 +90,16 @@ func (s *Store) rewrite(seg Segment, off int64, rec []byte) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := writeAll(f, encodeSegmentHeader(seg.Number, seg.First), 0); err != nil {
+	if err := vfs.WriteAll(f, encodeSegmentHeader(seg.Number, seg.First), 0); err != nil {
 		return err
 	}
-	if err := writeAll(f, rec, off); err != nil {
+	if err := vfs.WriteAll(f, rec, off); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	s.files.forget(seg.Name)
+	s.files.Forget(seg.Name)
 	return s.fs.SyncDir(segmentDir)
 }
 

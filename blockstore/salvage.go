@@ -17,6 +17,8 @@ import (
 	"github.com/syndtr/goleveldb/leveldb/storage"
 	"github.com/syndtr/goleveldb/leveldb/table"
 	"github.com/syndtr/goleveldb/leveldb/util"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // goleveldb passes over what it cannot read of a journal or a manifest without a word, removes tables that a damaged
@@ -32,7 +34,7 @@ type levelCondition struct {
 }
 
 // examineLevel reads all files that a database consists of.
-func examineLevel(fs FS, dir string) (levelCondition, error) {
+func examineLevel(fs vfs.FS, dir string) (levelCondition, error) {
 	var c levelCondition
 	names, err := fs.List(dir)
 	if err != nil {
@@ -75,7 +77,7 @@ func examineLevel(fs FS, dir string) (levelCondition, error) {
 
 // examineTable reads a table as strictly as goleveldb can, and checks what goleveldb takes for granted of keys and would
 // panic about: their form, and that they rise. A table's footer has no checksum.
-func examineTable(fs FS, name string, fd storage.FileDesc) error {
+func examineTable(fs vfs.FS, name string, fd storage.FileDesc) error {
 	damaged := func(what string) error {
 		return lerrors.NewErrCorrupted(fd, fmt.Errorf("%s is damaged: %s", name, what))
 	}
@@ -102,7 +104,7 @@ func (d *levelDrops) Drop(error) { *d++ }
 
 // readLevelLog gives every record of a journal or manifest that can be read. inside: something before the last of them
 // cannot; tail: something behind it cannot, as a write that a power cut ended leaves it.
-func readLevelLog(fs FS, name string, fn func(record []byte) error) (inside, tail bool, err error) {
+func readLevelLog(fs vfs.FS, name string, fn func(record []byte) error) (inside, tail bool, err error) {
 	before := 0
 	all, err := eachLogRecord(fs, name, func(record []byte, dropped int) error {
 		before = dropped
@@ -113,7 +115,7 @@ func readLevelLog(fs FS, name string, fn func(record []byte) error) (inside, tai
 
 // eachLogRecord gives every record of a journal or manifest that can be read, with how many places before it cannot, and
 // returns how many cannot at all.
-func eachLogRecord(fs FS, name string, fn func(record []byte, dropped int) error) (dropped int, err error) {
+func eachLogRecord(fs vfs.FS, name string, fn func(record []byte, dropped int) error) (dropped int, err error) {
 	f, err := fs.Open(name, os.O_RDONLY)
 	if err != nil {
 		return 0, err
@@ -149,7 +151,7 @@ func eachLogRecord(fs FS, name string, fn func(record []byte, dropped int) error
 // marksDoubtful reports whether the journals of the derived database have a mark of what is durable behind something that
 // cannot be read: what the mark says is then not sure. What cannot be read behind the last mark is no damage: it was not
 // synced, so a power cut may take any of it, and the start completes the indexes from the mark on.
-func marksDoubtful(fs FS, dir string, names []string) (doubtful bool, err error) {
+func marksDoubtful(fs vfs.FS, dir string, names []string) (doubtful bool, err error) {
 	var journals []storage.FileDesc
 	for _, base := range names {
 		if fd, ok := parseLevelName(base); ok && fd.Type == storage.TypeJournal {
@@ -178,7 +180,7 @@ func marksDoubtful(fs FS, dir string, names []string) (doubtful bool, err error)
 
 // salvageLevel writes the newest version of every entry that can be read in the files of a database to a new database.
 // It changes nothing of the old one.
-func salvageLevel(fs FS, dir string, to *leveldb.DB) error {
+func salvageLevel(fs vfs.FS, dir string, to *leveldb.DB) error {
 	newest := make(map[string]uint64) // sequence numbers
 	err := eachLevelEntry(fs, dir, func(seq uint64, key, _ []byte, _ bool) error {
 		newest[string(key)] = max(newest[string(key)], seq)
@@ -208,7 +210,7 @@ func salvageLevel(fs FS, dir string, to *leveldb.DB) error {
 type levelEntryFunc func(seq uint64, key, value []byte, deleted bool) error
 
 // eachLevelEntry gives all versions of all entries that can be read, in no order.
-func eachLevelEntry(fs FS, dir string, fn levelEntryFunc) error {
+func eachLevelEntry(fs vfs.FS, dir string, fn levelEntryFunc) error {
 	names, err := fs.List(dir)
 	if err != nil {
 		return err
@@ -231,7 +233,7 @@ func eachLevelEntry(fs FS, dir string, fn levelEntryFunc) error {
 
 // eachTableEntry reads a table. Its keys end in sequence number and kind, 8 bytes little-endian. Damage is passed over
 // unless strict.
-func eachTableEntry(fs FS, name string, fd storage.FileDesc, strict bool, fn levelEntryFunc) (err error) {
+func eachTableEntry(fs vfs.FS, name string, fd storage.FileDesc, strict bool, fn levelEntryFunc) (err error) {
 	f, err := fs.Open(name, os.O_RDONLY)
 	if err != nil {
 		return err

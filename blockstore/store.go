@@ -14,12 +14,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Store is the block store. All methods are safe for concurrent use.
 type Store struct {
 	cfg     Config
-	fs      FS
+	fs      vfs.FS
 	log     *zap.Logger
 	metrics *metrics
 	gate    *gate
@@ -27,7 +28,7 @@ type Store struct {
 	lock    io.Closer
 	meta    *leveldb.DB
 	derived *leveldb.DB
-	files   *readers
+	files   *vfs.OpenFiles
 	blocks  *blockCache
 	headers *lru.Cache[common.Hash, *block.SealedHeader]
 
@@ -181,7 +182,7 @@ func (s *Store) release() error {
 	}
 	errs = append(errs, s.w.close(s.gate), s.page.close())
 	if s.files != nil {
-		s.files.close()
+		s.files.Close()
 	}
 	for _, db := range []*leveldb.DB{s.derived, s.meta} {
 		if db != nil {

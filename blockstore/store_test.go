@@ -11,8 +11,8 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
-	"github.com/bornode/bornode/blockstore/faultfs"
 	"github.com/bornode/bornode/internal/leaks"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 func TestMain(m *testing.M) {
@@ -284,7 +284,7 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	chain := line(nil, 30, 1, 3, 100)
 	require.NoError(t, s.AppendFinal(chain, final(chain...)))
 	_, err = blockstore.Open(cfg, nil, nil)
-	require.ErrorContains(t, err, "another process uses this block store")
+	require.ErrorContains(t, err, "another process uses this folder")
 	require.NoError(t, s.Close())
 	s, err = blockstore.Open(cfg, nil, nil)
 	require.NoError(t, err)

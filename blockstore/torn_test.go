@@ -12,7 +12,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
-	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 // halfSynced makes a store of which receipts and transactions of the first 30 are known to be durable, while those of

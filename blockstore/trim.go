@@ -1,10 +1,8 @@
 package blockstore
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 
@@ -89,7 +87,7 @@ func (s *Store) trimPruned(n uint32) error {
 // headerFits reports whether the header of a segment can be read and is the right one.
 func (s *Store) headerFits(seg Segment) bool {
 	b := make([]byte, segmentHeaderBytes)
-	return s.files.readAt(seg.Name, b, 0) == nil && checkSegmentHeader(b, seg.Number, seg.First) == nil
+	return s.readAt(seg.Name, b, 0) == nil && checkSegmentHeader(b, seg.Number, seg.First) == nil
 }
 
 // trimIndex takes away index files without any height of the store.
@@ -125,7 +123,7 @@ func (s *Store) cutActive() error {
 			return err
 		}
 		tail := make([]byte, size-end)
-		if err := s.files.readAt(name, tail, end); err != nil {
+		if err := s.readAt(name, tail, end); err != nil {
 			return err
 		}
 		if records.low <= s.lib.Height {
@@ -242,20 +240,4 @@ func (s *Store) recordIn(w *window, off, size int64, least uint64) (h block.Reco
 	}
 	sealed, err := decodeBlockHeader(payload)
 	return h, end - off, err == nil && sealed.Number() == h.Height && sealed.Hash() == h.Hash, nil
-}
-
-// readWhole reads a file of a database.
-func readWhole(fs FS, name string) ([]byte, error) {
-	f, err := fs.Open(name, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	_, err = io.Copy(&out, io.NewSectionReader(f, 0, size))
-	return out.Bytes(), err
 }

@@ -7,11 +7,12 @@ import (
 	"os"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // window reads a segment file in large steps.
 type window struct {
-	f    File
+	f    vfs.File
 	base int64
 	buf  []byte
 	n    int // bytes of buf that are valid

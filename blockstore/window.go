@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Window is what the store lets peers read one-sidedly: the directory page, the segment files and the height index, as
@@ -25,8 +25,7 @@ func (s *Store) Window() *Window { return &Window{s} }
 // Open opens an area for reading only; the caller closes it. An area that is pruned, or was never there, gives an error
 // that wraps fs.ErrNotExist.
 func (w *Window) Open(area uint32) (*os.File, error) {
-	root, ok := w.s.fs.(osFS)
-	if !ok {
+	if !w.s.hasWindow() {
 		return nil, fmt.Errorf("window area %d: the store's files are not the operating system's: %w", area, fs.ErrNotExist)
 	}
 	if area == block.AreaDirectory {
@@ -36,11 +35,18 @@ func (w *Window) Open(area uint32) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Clean(root.path(name)), os.O_RDONLY, 0)
+	file, _ := vfs.Path(w.s.fs, name)
+	f, err := os.Open(file) //nolint:gosec // a name of ours below the store's directory
 	if err != nil {
 		return nil, fmt.Errorf("open window area %d: %w", area, err) // pruned just now: wraps fs.ErrNotExist
 	}
 	return f, nil
+}
+
+// hasWindow reports that the store's files are the operating system's.
+func (s *Store) hasWindow() bool {
+	_, ok := vfs.Path(s.fs, "")
+	return ok
 }
 
 // areaName is the file of an area that holds irreversible blocks now.
@@ -85,7 +91,7 @@ type directoryPage struct {
 
 // openPage makes the directory page of a store whose files peers can read. Without one the store works all the same.
 func (s *Store) openPage() {
-	if _, ok := s.fs.(osFS); !ok {
+	if !s.hasWindow() {
 		return
 	}
 	f, mem, err := sharedPage(block.DirectoryPageBytes)

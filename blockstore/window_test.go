@@ -14,12 +14,13 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
-	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/vfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 func openOS(t testing.TB, dir string) *blockstore.Store {
 	t.Helper()
-	return open(t, blockstore.OS(dir))
+	return open(t, vfs.OS(dir, vfs.Public))
 }
 
 // readDirectory reads the directory page as a peer does.

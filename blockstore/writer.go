@@ -6,15 +6,16 @@ import (
 	"os"
 
 	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // writer holds the files that are being appended to. Owned by Store.run (and by Open before it starts).
 type writer struct {
-	seg       File
+	seg       vfs.File
 	segNumber uint32
 	segDirty  bool
 
-	idx      File
+	idx      vfs.File
 	idxName  string
 	idxDirty bool
 
@@ -29,7 +30,7 @@ type placed struct {
 
 // append writes records, which lie one after another in one or several segments, and syncs them. Segments that are
 // left are synced before the next one is begun.
-func (w *writer) append(fs FS, recs []placed) error {
+func (w *writer) append(fs vfs.FS, recs []placed) error {
 	failpoint.Hit("blockstore.segment.write.before")
 	for i := 0; i < len(recs); {
 		n := recs[i].entry.Segment
@@ -52,21 +53,13 @@ func (w *writer) append(fs FS, recs []placed) error {
 			data = w.buf
 		}
 		w.segDirty = true
-		if err := writeAll(w.seg, data, int64(recs[i].entry.Offset)); err != nil { //nolint:gosec // bounded
+		if err := vfs.WriteAll(w.seg, data, int64(recs[i].entry.Offset)); err != nil { //nolint:gosec // bounded
 			return fmt.Errorf("append to %s: %w", segmentName(n), err)
 		}
 		i = j
 	}
 	failpoint.Hit("blockstore.segment.write.after")
 	return w.syncSegment()
-}
-
-func writeAll(f File, data []byte, off int64) error {
-	n, err := f.WriteAt(data, off)
-	if err == nil && n != len(data) {
-		err = fmt.Errorf("wrote %d of %d bytes", n, len(data))
-	}
-	return err
 }
 
 func (w *writer) syncSegment() error {
@@ -82,7 +75,7 @@ func (w *writer) syncSegment() error {
 	return nil
 }
 
-func (w *writer) sealAndCreate(fs FS, number uint32, first uint64) error {
+func (w *writer) sealAndCreate(fs vfs.FS, number uint32, first uint64) error {
 	if w.seg != nil {
 		if err := errors.Join(w.syncSegment(), w.seg.Close()); err != nil {
 			return err
@@ -93,7 +86,7 @@ func (w *writer) sealAndCreate(fs FS, number uint32, first uint64) error {
 }
 
 // create makes an empty segment whose name and header are durable.
-func (w *writer) create(fs FS, number uint32, first uint64) error {
+func (w *writer) create(fs vfs.FS, number uint32, first uint64) error {
 	failpoint.Hit("blockstore.segment.create.before")
 	name := segmentName(number)
 	f, err := fs.Open(name, os.O_RDWR|os.O_CREATE)
@@ -108,7 +101,7 @@ func (w *writer) create(fs FS, number uint32, first uint64) error {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
-	err = writeAll(f, encodeSegmentHeader(number, first), 0)
+	err = vfs.WriteAll(f, encodeSegmentHeader(number, first), 0)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -124,7 +117,7 @@ func (w *writer) create(fs FS, number uint32, first uint64) error {
 
 // writeIndex writes entries at their places. It does not sync: Open completes the index from the active segment. An
 // index file that is left is synced, and the caller syncs the current one when a segment was sealed.
-func (w *writer) writeIndex(fs FS, entries []IndexEntry) error {
+func (w *writer) writeIndex(fs vfs.FS, entries []IndexEntry) error {
 	for i := 0; i < len(entries); {
 		name := indexName(entries[i].Height)
 		if err := w.openIndex(fs, name); err != nil {
@@ -137,7 +130,7 @@ func (w *writer) writeIndex(fs FS, entries []IndexEntry) error {
 			j++
 		}
 		w.idxDirty = true
-		if err := writeAll(w.idx, data, indexOffset(entries[i].Height)); err != nil {
+		if err := vfs.WriteAll(w.idx, data, indexOffset(entries[i].Height)); err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
 		i = j
@@ -146,7 +139,7 @@ func (w *writer) writeIndex(fs FS, entries []IndexEntry) error {
 	return nil
 }
 
-func (w *writer) openIndex(fs FS, name string) error {
+func (w *writer) openIndex(fs vfs.FS, name string) error {
 	if w.idxName == name {
 		return nil
 	}

@@ -18,13 +18,13 @@ const module = "github.com/bornode/bornode"
 // what siblings names. An unknown package fails the test: give it its room first.
 var level = map[string]int{
 	"internal/aside": 0, "internal/invariant": 0, "internal/bls": 0, "internal/nearest": 0, "internal/failpoint": 0, "internal/exit": 0,
-	"internal/leaks": 0, "internal/loopback": 0, "internal/metrics": 0, "internal/pause": 0, "internal/senders": 0, "internal/telemetry": 0, "internal/tidy": 0,
+	"internal/leaks": 0, "internal/loopback": 0, "internal/metrics": 0, "internal/pause": 0, "internal/senders": 0, "internal/telemetry": 0, "internal/tidy": 0, "internal/vfs": 0,
 	"block": 1, "contracts": 1, "genesis": 1, "consensus/dpos": 1,
 	"transport": 1, "transport/rdma/fabric": 1,
 	"pubsub/batch": 1, "pubsub/acl": 1, "pubsub/token": 1, "pubsub/seal": 1,
 	"pubsub/proof": 2, "pubsub/store": 2, "pubsub/kafka": 2, "pubsub/group": 2, "pubsub/ledger": 2, "pubsub/replica": 2,
 	"pubsub/evidence": 2, "pubsub": 3, "pubsub/gate": 3, "pubsub/gate/gatetest": 2, "pubsub/client": 3, "bench/pubsub": 5,
-	"chain/keyvalue": 1, "chain": 2, "txpool": 2, "blockstore": 2, "blockstore/faultfs": 2,
+	"chain/keyvalue": 1, "chain": 2, "txpool": 2, "blockstore": 2, "internal/vfs/faultfs": 1,
 	"transport/conformance": 2, "transport/link": 2, "transport/tcp": 2, "transport/mem": 2,
 	"transport/rdma": 2, "transport/rdma/fabrictest": 2, "transport/rdma/sim": 2, "transport/rdma/shm": 2,
 	"transport/rdma/verbs": 2, "transport/rdma/detect": 2,
@@ -42,7 +42,6 @@ var siblings = map[string][]string{
 	"transport/tcp":         {"transport/link"},
 	"transport/mem":         {"transport/link"},
 	"transport/rdma/detect": {"transport/link", "transport/rdma"},
-	"blockstore/faultfs":    {"blockstore"},
 	"consensus":             {"consensus/signer"},
 	"pubsub/seal":           {"pubsub/batch"},
 	"pubsub/replica":        {"pubsub/store"},

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // createHourly makes a partition that keeps its records for an hour.
@@ -188,21 +190,21 @@ func TestAStartKnowsTheAgeOfTheOpenSegment(t *testing.T) {
 func TestOldSegmentsAreAsOldAsTheirFiles(t *testing.T) {
 	dir := t.TempDir()
 	cfg, clock := clockedConfig()
-	s := open(t, OS(dir), cfg)
+	s := open(t, vfs.OS(dir, vfs.Public), cfg)
 	appendSegments(t, createHourly(t, s, 0), 1)
 	require.NoError(t, s.Close())
 	eraseAppendTimes(t, dir, testTime)
 	clock.pass(30 * time.Minute)
 	for range 2 {
 		cfg.clock = clock.machine()
-		s = open(t, OS(dir), cfg)
+		s = open(t, vfs.OS(dir, vfs.Public), cfg)
 		want := s.Partition(id(0))
 		require.Equal(t, int64(100), want.End())
 		require.Len(t, all(t, want), 100, "a record of the older form was not read")
 		require.NoError(t, s.Close())
 		eraseAppendTimes(t, dir, testTime) // the start has written what nothing says was synced
 	}
-	s = open(t, OS(dir), cfg)
+	s = open(t, vfs.OS(dir, vfs.Public), cfg)
 	p := s.Partition(id(0))
 	p.SetCommitted(p.End())
 	clock.pass(30 * time.Minute)
@@ -216,7 +218,7 @@ func TestOldSegmentsAreAsOldAsTheirFiles(t *testing.T) {
 // eraseAppendTimes makes segments and index files what they were before there was a time in them.
 func eraseAppendTimes(t *testing.T, dir string, changed time.Time) {
 	t.Helper()
-	s := &Store{fs: OS(dir)}
+	s := &Store{fs: vfs.OS(dir, vfs.Public)}
 	for _, seg := range numbers(t, s.fs, logSuffix) {
 		name := filepath.Join(dir, logName(seg))
 		b, err := os.ReadFile(name)

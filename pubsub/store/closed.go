@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // closedName is the file that says where the log ended when the store was closed; it is there only while the store is not
@@ -26,12 +28,12 @@ func (s *Store) saveClosed() error {
 	b := append(make([]byte, 0, closedBytes), closedMagic...)
 	b = be.AppendUint32(be.AppendUint32(b, end.segment()), end.end())
 	b = be.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	return errors.Join(writeFile(s.fs, closedName, b), s.fs.SyncDir("."))
+	return vfs.ReplaceFile(s.fs, closedName, b)
 }
 
 // checkClosed compares the log that was found with what the file says. One that is damaged says nothing.
 func (s *Store) checkClosed() error {
-	b, err := readFile(s.fs, closedName, closedBytes)
+	b, err := vfs.ReadFile(s.fs, closedName, closedBytes)
 	if saysNothing(err) {
 		return fmt.Errorf("read %s of the topic store: %w", closedName, err)
 	}

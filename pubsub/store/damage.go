@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -53,13 +54,13 @@ func (s *Store) setAside(file string) string {
 		return ""
 	}
 	for _, n := range names {
-		if strings.HasPrefix(n, file+asideMark) {
+		if strings.HasPrefix(n, file+asideMark) && s.looksAlike(file, n) {
 			return n
 		}
 	}
-	name := file + asideMark + s.clock().UTC().Format(asideTime)
+	var name string
 	if err == nil {
-		err = s.fs.Link(file, name)
+		name, err = s.linkAside(file)
 	}
 	if err == nil {
 		err = s.fs.SyncDir(".")
@@ -69,6 +70,49 @@ func (s *Store) setAside(file string) string {
 		return ""
 	}
 	return name
+}
+
+// looksAlike reports that two names may well be of one file. A name that was given to a file of an earlier log, with the
+// same number, is of another one.
+func (s *Store) looksAlike(a, b string) bool {
+	var sizes [2]int64
+	var times [2]time.Time
+	for i, name := range []string{a, b} {
+		f, err := s.fs.Open(name, os.O_RDONLY)
+		if err != nil {
+			return false
+		}
+		size, err := f.Size()
+		if err = errors.Join(err, f.Close()); err != nil {
+			return false
+		}
+		if times[i], err = s.fs.Modified(name); err != nil {
+			return false
+		}
+		sizes[i] = size
+	}
+	return sizes[0] == sizes[1] && times[0].Equal(times[1])
+}
+
+// linkAside gives a file a dated name that nothing has.
+func (s *Store) linkAside(file string) (name string, err error) {
+	dated := file + asideMark + s.clock().UTC().Format(asideTime)
+	name = dated
+	for n := 2; ; n++ {
+		if err = s.fs.Link(file, name); n > maxAsideNames || !errors.Is(err, os.ErrExist) {
+			return name, err
+		}
+		name = fmt.Sprintf("%s-%d", dated, n)
+	}
+}
+
+// moveAside leaves a file its dated name alone. A rename would not do: between two names of one file it changes nothing
+// (POSIX), and the file may have its dated name already.
+func (s *Store) moveAside(file string) error {
+	if _, err := s.linkAside(file); err != nil {
+		return fmt.Errorf("set %s of the topic store aside: %w", file, err)
+	}
+	return s.fs.Remove(file)
 }
 
 // lose drops a log from end on, whose bytes are damaged, and forgets that it was whole. The caller holds mu and wal.mu.
@@ -291,7 +335,6 @@ func (sc *scanner) resync() (found bool) {
 // startAnew sets all files of a log aside that cannot be made sense of: the store is then one that is new.
 func (s *Store) startAnew(f found, cause error) error {
 	s.log.Warn("the topic store cannot be read; its files are set aside, and everything is copied again from other replicas", zap.NamedError("found", cause))
-	stamp := asideMark + s.clock().UTC().Format(asideTime)
 	s.setAside(madeName)
 	if err := s.dropHeights(); err != nil {
 		return err
@@ -301,8 +344,8 @@ func (s *Store) startAnew(f found, cause error) error {
 		name    func(uint32) string
 	}{{f.logs, logName}, {f.indexes, indexName}, {f.snaps, snapName}} {
 		for _, n := range x.numbers {
-			if err := s.fs.Rename(x.name(n), x.name(n)+stamp); err != nil {
-				return fmt.Errorf("set %s of the topic store aside: %w", x.name(n), err)
+			if err := s.moveAside(x.name(n)); err != nil {
+				return err
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
@@ -271,7 +273,7 @@ type exhausted struct {
 	cause error
 }
 
-func (d exhausted) Open(name string, flag int) (File, error) {
+func (d exhausted) Open(name string, flag int) (vfs.File, error) {
 	if name == d.name && d.at < 0 && flag&os.O_CREATE == 0 {
 		return nil, d.cause
 	}
@@ -283,7 +285,7 @@ func (d exhausted) Open(name string, flag int) (File, error) {
 }
 
 type exhaustedFile struct {
-	File
+	vfs.File
 	d exhausted
 }
 
@@ -302,11 +304,11 @@ type badPage struct {
 }
 
 type badPageFile struct {
-	File
+	vfs.File
 	at int64
 }
 
-func (d badPage) Open(name string, flag int) (File, error) {
+func (d badPage) Open(name string, flag int) (vfs.File, error) {
 	f, err := d.disk.Open(name, flag)
 	if err != nil || name != d.name {
 		return f, err
@@ -547,5 +549,30 @@ func TestSegmentsBehindDamageKeepANameAfterTheCut(t *testing.T) {
 			require.True(t, slices.ContainsFunc(names, func(x string) bool { return x == logName(n) || strings.HasPrefix(x, logName(n)+asideMark) }), "%s: segment %d is gone", how, n)
 		}
 		require.NoError(t, s.Close())
+	}
+}
+
+// A file that is set aside has its dated name, and that is its own: not the one that a file of an earlier log was given,
+// and not one beside its old name. The operating system does not rename between two names of one file.
+func TestAsideNamesAreOfTheirFile(t *testing.T) {
+	dir := t.TempDir()
+	fs := vfs.OS(dir, vfs.Public)
+	s := &Store{fs: fs, clock: func() time.Time { return testTime }, log: zap.NewNop()}
+	file := logName(1)
+	var asides []string
+	for n := range 3 {
+		contents := fmt.Sprintf("log number %d", n)
+		require.NoError(t, vfs.ReplaceFile(fs, file, []byte(contents)))
+		require.NoError(t, os.Chtimes(filepath.Join(dir, file), testTime, testTime.Add(time.Duration(n)*time.Second)))
+		second := s.setAside(file)
+		require.NotContains(t, asides, second)
+		require.Equal(t, second, s.setAside(file), "once")
+		require.NoError(t, s.moveAside(file))
+		_, err := fs.Open(file, os.O_RDONLY)
+		require.ErrorIs(t, err, os.ErrNotExist)
+		b, err := vfs.ReadFile(fs, second, 100)
+		require.NoError(t, err)
+		require.Equal(t, contents, string(b))
+		asides = append(asides, second)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // flusher makes records durable in groups: at once when somebody waits, and whatever came meanwhile with the next sync.
@@ -103,7 +104,7 @@ func (s *Store) write(p part) (unsure bool, err error) {
 	failpoint.Hit("store.write.before")
 	pos := int64(p.from)
 	for _, b := range p.pieces {
-		if err := writeAll(s.file, b, pos); err != nil {
+		if err := vfs.WriteAll(s.file, b, pos); err != nil {
 			return false, fmt.Errorf("write %s: %w", name, err)
 		}
 		pos += int64(len(b))
@@ -137,7 +138,7 @@ func (s *Store) openSegment(p part) error {
 		return nil
 	}
 	failpoint.Hit("store.create.before")
-	if err = writeAll(f, p.pieces[0][:segmentHeaderBytes], 0); err == nil {
+	if err = vfs.WriteAll(f, p.pieces[0][:segmentHeaderBytes], 0); err == nil {
 		err = f.Sync()
 	}
 	if err == nil {
@@ -179,7 +180,7 @@ func (s *Store) writeReserve() error {
 	size, err := f.Size()
 	zeros := make([]byte, min(chunkBytes, s.cfg.ReserveBytes))
 	for at := size; err == nil && at < s.cfg.ReserveBytes; at += int64(len(zeros)) {
-		err = writeAll(f, zeros, at)
+		err = vfs.WriteAll(f, zeros, at)
 	}
 	if err == nil {
 		err = f.Sync()

@@ -12,18 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/vfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// disk is a faultfs.Disk with this package's File.
+// disk is a faultfs.Disk whose files are younger than any record.
 type disk struct{ *faultfs.Disk }
 
 func newDisk() disk { return disk{faultfs.New()} }
-
-func (d disk) Open(name string, flag int) (File, error) { return d.Disk.Open(name, flag) }
 
 // Modified is later than anything: a record that had to ask would be as young as can be.
 func (d disk) Modified(string) (time.Time, error) { return testTime.AddDate(100, 0, 0), nil }
@@ -65,7 +64,7 @@ func testConfig() Config {
 	return c
 }
 
-func open(t testing.TB, fs FS, cfg Config) *Store {
+func open(t testing.TB, fs vfs.FS, cfg Config) *Store {
 	t.Helper()
 	s, err := Open(cfg, fs, nil, prometheus.NewRegistry())
 	require.NoError(t, err)
@@ -161,7 +160,7 @@ func sameInPieces(t testing.TB, p *Partition, want [][]byte) {
 }
 
 // numbers are the segments that have a file with the suffix, ascending.
-func numbers(t testing.TB, fs FS, suffix string) (out []uint32) {
+func numbers(t testing.TB, fs vfs.FS, suffix string) (out []uint32) {
 	t.Helper()
 	names, err := fs.List(".")
 	require.NoError(t, err)

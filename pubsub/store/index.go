@@ -202,7 +202,7 @@ func (s *Store) sealedEntries(r *run, offset int64) (es []entry, next int64, err
 	for hi-lo > indexBlockEntries {
 		mid := lo + (hi-lo)/2
 		b := buf[:indexEntryBytes]
-		if err := s.files.readAt(name, b, at+int64(r.first+mid)*indexEntryBytes); err != nil {
+		if err := s.readAt(name, b, at+int64(r.first+mid)*indexEntryBytes); err != nil {
 			return nil, 0, err
 		}
 		if decodeEntry(b).base <= offset {
@@ -213,7 +213,7 @@ func (s *Store) sealedEntries(r *run, offset int64) (es []entry, next int64, err
 	}
 	n := min(r.count-lo, indexBlockEntries+1) // one more tells where the last one ends
 	pos := at + int64(r.first+lo)*indexEntryBytes
-	if err := s.files.readAt(name, buf[:n*indexEntryBytes], pos); err != nil {
+	if err := s.readAt(name, buf[:n*indexEntryBytes], pos); err != nil {
 		return nil, 0, err
 	}
 	es = make([]entry, n)

@@ -38,6 +38,7 @@ const (
 	closeWait         = 30 * time.Second // for the last sync
 	keptSnapshots     = 2
 	maxNumbersLost    = 1 << 16 // partitions that may have been created in damaged bytes
+	maxAsideNames     = 100     // dated names that one second may give to files of one name
 
 	partitionsPerHold = 32       // encoded into a snapshot while appends wait
 	partitionsPerTick = 20000    // looked at by one Tick for retention

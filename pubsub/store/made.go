@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // madeName is the file that says since when the store is there:
@@ -79,7 +81,7 @@ func (s *Store) saveHeights(h heights) error {
 	b := append(make([]byte, 0, madeBytes), madeMagic...)
 	b = be.AppendUint64(be.AppendUint64(b, h.made), h.floor)
 	b = be.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	if err := errors.Join(writeFile(s.fs, madeName, b), s.fs.SyncDir(".")); err != nil {
+	if err := vfs.ReplaceFile(s.fs, madeName, b); err != nil {
 		return fmt.Errorf("write %s of the topic store: %w", madeName, err)
 	}
 	s.heights.Store(&h)
@@ -94,7 +96,7 @@ func (s *Store) loadHeights(f found) error {
 		}
 		return s.fs.SyncDir(".")
 	}
-	b, err := readFile(s.fs, madeName, madeBytes)
+	b, err := vfs.ReadFile(s.fs, madeName, madeBytes)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // of an earlier version
 	}

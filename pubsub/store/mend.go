@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // OnDamage sets who is told of partitions of which a read met damage. f is called without the store's locks and must be
@@ -144,10 +146,10 @@ func (j *sealJob) find(r *run) *sealRun {
 
 // replaceIndex puts an index in the place of one. Readers that are between the two meet damage, and try again.
 func (s *Store) replaceIndex(j *sealJob) error {
-	if err := writeFile(s.fs, indexName(j.seg), j.encode()); err != nil {
+	if err := vfs.ReplaceFile(s.fs, indexName(j.seg), j.encode()); err != nil {
 		return err
 	}
-	s.files.forget(indexName(j.seg))
+	s.files.Forget(indexName(j.seg))
 	s.wal.mu.Lock()
 	defer s.wal.mu.Unlock()
 	if g := s.segs[j.seg]; g != nil {

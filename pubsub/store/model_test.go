@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 	"github.com/bornode/bornode/pubsub/batch"
 )
 

@@ -5,12 +5,14 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // patient is a file system that reads again what could not be read: a start must not take a passing trouble for damage.
-type patient struct{ FS }
+type patient struct{ vfs.FS }
 
-type patientFile struct{ File }
+type patientFile struct{ vfs.File }
 
 // passing tells whether an error may not come again.
 func passing(err error) bool {
@@ -33,8 +35,8 @@ func again[T any](f func() (T, error)) (v T, err error) {
 }
 
 // Open implements FS.
-func (p patient) Open(name string, flag int) (File, error) {
-	f, err := again(func() (File, error) { return p.FS.Open(name, flag) })
+func (p patient) Open(name string, flag int) (vfs.File, error) {
+	f, err := again(func() (vfs.File, error) { return p.FS.Open(name, flag) })
 	if err != nil || flag != os.O_RDONLY && flag != os.O_RDWR {
 		return f, err
 	}

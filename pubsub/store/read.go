@@ -255,7 +255,7 @@ func (s *Store) readSpan(number uint32, at []located, size int, out []byte) ([]b
 	if err != nil {
 		return nil, err
 	}
-	if err := s.files.readAt(name, span, int64(at[0].pos)); err != nil {
+	if err := s.readAt(name, span, int64(at[0].pos)); err != nil {
 		return nil, err
 	}
 	for i := range at {
@@ -287,7 +287,7 @@ func (s *Store) salt(seg uint32) (uint32, error) {
 	}
 	w.mu.Unlock()
 	var b [segmentHeaderBytes]byte
-	if err := s.files.readAt(logName(seg), b[:], 0); err != nil {
+	if err := s.readAt(logName(seg), b[:], 0); err != nil {
 		return 0, err
 	}
 	salt, err := decodeSegmentHeader(b[:], seg)
@@ -315,7 +315,7 @@ func (s *Store) readHead(number uint32, at located) (h batch.Header, err error) 
 		return h, err
 	}
 	var b [recordHeaderBytes + batch.HeaderBytes]byte
-	if err := s.files.readAt(logName(at.seg), b[:], int64(at.pos)); err != nil {
+	if err := s.readAt(logName(at.seg), b[:], int64(at.pos)); err != nil {
 		return h, err
 	}
 	_, err = recordSize(b[:], at.pos)
@@ -347,7 +347,7 @@ func (s *Store) entriesBefore(r *run, end int64, n int) ([]entry, error) {
 	var fail error
 	get := func(i, count int) []entry {
 		b := make([]byte, count*indexEntryBytes)
-		if err := s.files.readAt(indexName(r.seg), b, at+(int64(r.first)+int64(i))*indexEntryBytes); err != nil {
+		if err := s.readAt(indexName(r.seg), b, at+(int64(r.first)+int64(i))*indexEntryBytes); err != nil {
 			fail = err
 		}
 		es := make([]entry, count)

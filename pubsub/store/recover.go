@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // found is what lies in the directory.
@@ -23,7 +25,7 @@ func (s *Store) look() (found, error) {
 		return f, fmt.Errorf("list the topic store's files: %w", err)
 	}
 	for _, name := range names {
-		if strings.HasSuffix(name, tempSuffix) {
+		if strings.HasSuffix(name, vfs.TemporarySuffix) {
 			if err := s.fs.Remove(name); err != nil {
 				return f, err
 			}
@@ -94,7 +96,7 @@ func (s *Store) loadSnapshot(f *found) (uint32, error) {
 		seg := f.snaps[i]
 		var parts []*Partition
 		var next uint32
-		b, err := readFile(s.fs, snapName(seg), maxSnapBytes)
+		b, err := vfs.ReadFile(s.fs, snapName(seg), maxSnapBytes)
 		if err == nil {
 			parts, next, err = s.decodeSnapshot(b, seg)
 		}

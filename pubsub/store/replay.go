@@ -9,6 +9,8 @@ import (
 	"sort"
 
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // replay takes the records of the segments behind the snapshot's and makes the log ready to append to.
@@ -249,7 +251,7 @@ func (s *Store) rewrite(sc *scanner, synced uint32) (err error) {
 	for at := int64(synced); at < sc.pos && err == nil; {
 		b := buf[:min(int64(len(buf)), sc.pos-at)]
 		if _, err = sc.f.ReadAt(b, at); err == nil || errors.Is(err, io.EOF) {
-			err = s.useReserve(func() error { return writeAll(sc.f, b, at) })
+			err = s.useReserve(func() error { return vfs.WriteAll(sc.f, b, at) })
 		}
 		at += int64(len(b))
 	}
@@ -289,7 +291,7 @@ var (
 
 // scanner reads the records of a segment in order.
 type scanner struct {
-	f    File
+	f    vfs.File
 	name string
 	seg  uint32
 	salt uint32

@@ -15,7 +15,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/bornode/bornode/blockstore/faultfs"
+	"github.com/bornode/bornode/internal/vfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
@@ -26,12 +27,12 @@ type badReads struct {
 }
 
 type badFile struct {
-	File
+	vfs.File
 	name string
 	fail func(name string, off int64) bool
 }
 
-func (d badReads) Open(name string, flag int) (File, error) {
+func (d badReads) Open(name string, flag int) (vfs.File, error) {
 	if d.fail(name, -1) {
 		return nil, errIO
 	}
@@ -276,7 +277,7 @@ func TestAStoreWithoutASnapshotIsSetAside(t *testing.T) {
 	}
 }
 
-func snapsOf(t *testing.T, fs FS) []uint32 { return numbers(t, fs, snapSuffix) }
+func snapsOf(t *testing.T, fs vfs.FS) []uint32 { return numbers(t, fs, snapSuffix) }
 
 // Whatever a partition was given to keep, snapshots hold it: they are all that a start has once segments were removed.
 func TestSnapshotsHoldWhatPartitionsTake(t *testing.T) {

@@ -188,8 +188,8 @@ func (s *Store) removeDead() {
 		s.wal.mu.Lock()
 		delete(s.segs, seg)
 		s.wal.mu.Unlock()
-		s.files.forget(logName(seg))
-		s.files.forget(indexName(seg))
+		s.files.Forget(logName(seg))
+		s.files.Forget(indexName(seg))
 		removed++
 	}
 	if removed > 0 {

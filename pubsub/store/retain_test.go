@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
-func logs(t *testing.T, fs FS) []uint32 { return numbers(t, fs, logSuffix) }
+func logs(t *testing.T, fs vfs.FS) []uint32 { return numbers(t, fs, logSuffix) }
 
 // tick ticks until nothing changes.
 func tick(t *testing.T, s *Store, now time.Time) {

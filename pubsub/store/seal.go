@@ -1,13 +1,13 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // prepareSeal takes what a full segment's index file and snapshot hold. wal.mu is held.
@@ -129,7 +129,7 @@ func (s *Store) writeSeal(j *sealJob) error {
 		s.fillSnapshot(j)
 		j.filled = true
 	}
-	if err := errors.Join(writeFile(s.fs, snapName(j.seg), j.snap), s.fs.SyncDir(".")); err != nil {
+	if err := vfs.ReplaceFile(s.fs, snapName(j.seg), j.snap); err != nil {
 		return err
 	}
 	failpoint.Hit("store.seal.after")
@@ -139,10 +139,10 @@ func (s *Store) writeSeal(j *sealJob) error {
 // writeIndex writes an index file and notes where its entries are.
 func (s *Store) writeIndex(j *sealJob) error {
 	j.sort()
-	if err := writeFile(s.fs, indexName(j.seg), j.encode()); err != nil {
+	if err := vfs.ReplaceFile(s.fs, indexName(j.seg), j.encode()); err != nil {
 		return err
 	}
-	s.files.forget(indexName(j.seg))
+	s.files.Forget(indexName(j.seg))
 	s.wal.mu.Lock()
 	defer s.wal.mu.Unlock()
 	s.account(j.seg, 0, 0)

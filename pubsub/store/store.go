@@ -11,15 +11,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Store is the log of a broker. All methods may be called concurrently.
 type Store struct {
 	cfg   Config
-	fs    FS
+	fs    vfs.FS
 	log   *zap.Logger
 	m     *metrics
-	files *readers
+	files *vfs.OpenFiles
 	wal   *wal
 	lock  io.Closer
 	clock func() time.Time // the machine's
@@ -50,7 +52,7 @@ type Store struct {
 	reserve bool       // the reserve file exists; flusher only
 	noted   Mark       // wal.mu: the last record says that all before it is durable
 
-	file    File // of the flusher
+	file    vfs.File // of the flusher
 	fileSeg uint32
 
 	stop chan struct{}
@@ -75,7 +77,7 @@ type segment struct {
 // Open opens or makes the store in cfg.Dir, or in fs if that is not nil, and starts its goroutines. reg may be nil.
 // Damaged files do not keep it from opening: the partitions with records there lose their copy (see damage.go). Errors say
 // that another process has the store, or that its files cannot be reached or written.
-func Open(cfg Config, fs FS, log *zap.Logger, reg prometheus.Registerer) (*Store, error) {
+func Open(cfg Config, fs vfs.FS, log *zap.Logger, reg prometheus.Registerer) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -83,7 +85,7 @@ func Open(cfg Config, fs FS, log *zap.Logger, reg prometheus.Registerer) (*Store
 		if cfg.Dir == "" {
 			return nil, errors.New("topic store: dir is empty; name the directory of the topic store")
 		}
-		fs = OS(cfg.Dir)
+		fs = vfs.OS(cfg.Dir, vfs.Public)
 	}
 	if cfg.retry == 0 {
 		cfg.retry = retryInterval
@@ -101,7 +103,7 @@ func Open(cfg Config, fs FS, log *zap.Logger, reg prometheus.Registerer) (*Store
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, fs: fs, log: log, files: newReaders(fs), wal: newWAL(&cfg), lock: lock, clock: cfg.clock.wall, ages: newAgeClock(cfg.clock),
+	s := &Store{cfg: cfg, fs: fs, log: log, files: vfs.NewOpenFiles(fs, maxOpenFiles), wal: newWAL(&cfg), lock: lock, clock: cfg.clock.wall, ages: newAgeClock(cfg.clock),
 		byID: make(map[ID]*Partition), byNumber: make(map[uint32]*Partition), nextNumber: 1,
 		segs: make(map[uint32]*segment), stop: make(chan struct{}), lost: &losses{parts: make(map[uint32]struct{}), behind: make(map[uint32]struct{})}}
 	s.wal.prepare, s.wal.now = s.prepareSeal, s.ages.nowMillis
@@ -109,7 +111,7 @@ func Open(cfg Config, fs FS, log *zap.Logger, reg prometheus.Registerer) (*Store
 	s.fs = patient{fs}
 	err = s.recover()
 	if s.fs, s.lost = fs, nil; err != nil {
-		s.files.close()
+		s.files.Close()
 		if s.file != nil {
 			err = errors.Join(err, s.file.Close())
 		}
@@ -139,7 +141,7 @@ func (s *Store) Close() error {
 		w.mu.Unlock()
 		close(s.stop)
 		s.done.Wait()
-		s.files.close()
+		s.files.Close()
 		if s.file != nil {
 			s.fail = errors.Join(s.fail, s.file.Close())
 		}

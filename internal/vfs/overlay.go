@@ -1,6 +1,7 @@
-package blockstore
+package vfs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -8,11 +9,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
-// overlay is an FS that shows another one and keeps every change in memory: whoever opens a store over it can recover
-// it as a start would and sees what a start would do, while not one byte of the files below changes. It is used to
-// look at a store (Inspect). Changes of more than maxOverlayBytes fail.
+// NewOverlay is an FS that shows another one and keeps every change in memory: whoever opens a store over it can recover
+// it as a start would and sees what a start would do, while not one byte of the files below changes. Tools that look at a
+// store use it. Changes of more than maxOverlayBytes fail.
+func NewOverlay(base FS) FS {
+	return &overlay{base: base, files: make(map[string]*overlayInode), dirs: make(map[string]bool)}
+}
+
+// overlay is NewOverlay's FS.
 type overlay struct {
 	base FS
 
@@ -29,10 +36,6 @@ type overlayInode struct {
 	limit int64  // bytes of it that count
 	size  int64
 	pages map[int64][]byte // by offset/overlayPage
-}
-
-func newOverlay(base FS) *overlay {
-	return &overlay{base: base, files: make(map[string]*overlayInode), dirs: make(map[string]bool)}
 }
 
 // inode finds a file. The caller holds mu.
@@ -67,6 +70,8 @@ func (o *overlay) Open(name string, flag int) (File, error) {
 	defer o.mu.Unlock()
 	n, err := o.inode(name)
 	switch {
+	case err == nil && flag&os.O_EXCL != 0:
+		return nil, &os.PathError{Op: "open", Path: name, Err: os.ErrExist}
 	case err == nil && flag&os.O_TRUNC != 0:
 		o.truncate(n, 0)
 	case os.IsNotExist(err) && flag&os.O_CREATE != 0:
@@ -113,20 +118,17 @@ func (o *overlay) Remove(name string) error {
 	return nil
 }
 
-// Rename implements FS, for files and for directories of files; names without a slash are directories.
+// Rename implements FS, for files and for folders that hold files alone.
 func (o *overlay) Rename(from, to string) error {
 	from, to = path.Clean(from), path.Clean(to)
-	if strings.Contains(from, "/") {
+	names, err := o.List(from)
+	if err != nil || len(names) == 0 { // no folder, or nothing in it
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		n, err := o.inode(from)
-		if err == nil {
+		if err == nil && o.files[to] != n { // POSIX: two names of one file stay
 			o.files[from], o.files[to] = nil, n
 		}
-		return err
-	}
-	names, err := o.List(from)
-	if err != nil {
 		return err
 	}
 	o.mu.Lock()
@@ -140,6 +142,35 @@ func (o *overlay) Rename(from, to string) error {
 	}
 	o.dirs[from], o.dirs[to] = false, true
 	return nil
+}
+
+// Link implements FS.
+func (o *overlay) Link(from, to string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.inode(from)
+	if err != nil {
+		return err
+	}
+	if _, err := o.inode(to); !errors.Is(err, os.ErrNotExist) {
+		return errors.Join(err, &os.PathError{Op: "link", Path: to, Err: os.ErrExist})
+	}
+	o.files[path.Clean(to)] = n
+	return nil
+}
+
+// Modified implements FS. What was changed here was changed now.
+func (o *overlay) Modified(name string) (time.Time, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.inode(name)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if n.below == "" || len(n.pages) > 0 {
+		return time.Now(), nil
+	}
+	return o.base.Modified(n.below)
 }
 
 // List implements FS.

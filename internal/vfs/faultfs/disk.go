@@ -76,7 +76,7 @@ type dir struct {
 	pending []dirChange
 }
 
-// Disk implements blockstore.FS.
+// Disk implements vfs.FS.
 type Disk struct {
 	mu      sync.Mutex
 	dirs    map[string]*dir
@@ -361,7 +361,7 @@ func (l lockCloser) Close() error {
 	return nil
 }
 
-// Lock implements blockstore.FS. A crash frees all locks.
+// Lock implements vfs.FS. A crash frees all locks.
 func (d *Disk) Lock(name string) (io.Closer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

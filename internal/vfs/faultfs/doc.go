@@ -1,4 +1,4 @@
-// Package faultfs is an in-memory file system for tests of blockstore that forgets at a crash what was not synced, and
+// Package faultfs is an in-memory file system for tests of stores that forgets at a crash what was not synced, and
 // fails on request.
 //
 // A Disk holds one directory tree. Contents of a file are durable up to its last Sync; names (created, renamed,

@@ -6,14 +6,15 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
-var _ blockstore.FS = (*Disk)(nil)
+var _ vfs.FS = (*Disk)(nil)
 
-// Open implements blockstore.FS.
-func (d *Disk) Open(name string, flag int) (blockstore.File, error) {
+// Open implements vfs.FS.
+func (d *Disk) Open(name string, flag int) (vfs.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.alive(); err != nil {
@@ -24,6 +25,9 @@ func (d *Disk) Open(name string, flag int) (blockstore.File, error) {
 		return nil, err
 	}
 	f := p.now[base]
+	if f != nil && flag&os.O_EXCL != 0 {
+		return nil, &os.PathError{Op: "open", Path: name, Err: os.ErrExist}
+	}
 	if f == nil {
 		if flag&os.O_CREATE == 0 {
 			return nil, &os.PathError{Op: "open", Path: name, Err: os.ErrNotExist}
@@ -42,7 +46,7 @@ func (d *Disk) Open(name string, flag int) (blockstore.File, error) {
 	return &file{d: d, f: f, name: name, writable: flag&os.O_RDWR != 0}, nil
 }
 
-// Remove implements blockstore.FS.
+// Remove implements vfs.FS.
 func (d *Disk) Remove(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +64,7 @@ func (d *Disk) Remove(name string) error {
 	return nil
 }
 
-// Rename implements blockstore.FS. Within one directory it is a change of names like any other. A directory, or a file
+// Rename implements vfs.FS. Within one directory it is a change of names like any other. A directory, or a file
 // that goes to another directory, moves at once and durably, as in the journal of a file system: never to both names
 // or to none.
 func (d *Disk) Rename(from, to string) error {
@@ -86,7 +90,7 @@ func (d *Disk) Rename(from, to string) error {
 	if f == nil {
 		return &os.PathError{Op: "rename", Path: from, Err: os.ErrNotExist}
 	}
-	if _, err := d.change(Rename, from); err != nil {
+	if _, err := d.change(Rename, from); err != nil || q.now[target] == f { // POSIX: two names of one file stay
 		return err
 	}
 	if p != q {
@@ -100,7 +104,7 @@ func (d *Disk) Rename(from, to string) error {
 	return nil
 }
 
-// Link gives a file a second name in its directory.
+// Link implements vfs.FS, within one directory.
 func (d *Disk) Link(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,7 +130,18 @@ func (d *Disk) Link(from, to string) error {
 	return nil
 }
 
-// List implements blockstore.FS.
+// Modified implements vfs.FS. The disk has no clock: all was changed at the beginning of Unix time.
+func (d *Disk) Modified(name string) (time.Time, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, base, err := d.parent(name)
+	if err == nil && p.now[base] == nil {
+		err = &os.PathError{Op: "stat", Path: name, Err: os.ErrNotExist}
+	}
+	return time.Unix(0, 0), err
+}
+
+// List implements vfs.FS.
 func (d *Disk) List(name string) ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,8 +155,12 @@ func (d *Disk) List(name string) ([]string, error) {
 			names[base] = true
 		}
 	}
+	below := name + "/"
+	if name == "." {
+		below = ""
+	}
 	for dir := range d.dirs { // those below, by their first part
-		if rest, ok := strings.CutPrefix(dir, name+"/"); ok {
+		if rest, ok := strings.CutPrefix(dir, below); ok && dir != "." {
 			first, _, _ := strings.Cut(rest, "/")
 			names[first] = true
 		}
@@ -149,7 +168,7 @@ func (d *Disk) List(name string) ([]string, error) {
 	return sortedKeys(names), nil
 }
 
-// Mkdir implements blockstore.FS.
+// Mkdir implements vfs.FS.
 func (d *Disk) Mkdir(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,7 +181,7 @@ func (d *Disk) Mkdir(name string) error {
 	return nil
 }
 
-// SyncDir implements blockstore.FS.
+// SyncDir implements vfs.FS.
 func (d *Disk) SyncDir(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
