@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/evidence"
 	topics "github.com/bornode/bornode/pubsub/ledger"
@@ -207,11 +207,7 @@ func (b *brokers) loadFinal(now uint64) uint64 {
 // saveFinal keeps the height; what a crash loses is looked at again.
 func (b *brokers) saveFinal(height uint64) {
 	file := filepath.Join(b.evidenceDir, "..", finalFile)
-	err := os.WriteFile(file+".new", binary.BigEndian.AppendUint64(nil, height), 0o600)
-	if err == nil {
-		err = os.Rename(file+".new", file)
-	}
-	if err != nil {
-		b.log.Warn("the height of the checkpoints compared is not kept over a restart", zap.Error(fmt.Errorf("write %s: %w", file, err)))
+	if err := vfs.ReplaceFileAt(file, binary.BigEndian.AppendUint64(nil, height)); err != nil {
+		b.log.Warn("the height of the checkpoints compared is not kept over a restart", zap.String("file", file), zap.Error(err))
 	}
 }

@@ -7,9 +7,10 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // producerBits is where the broker's number lies in a producer id: what one broker gives out, no other does.
@@ -67,29 +68,9 @@ func (p *producerIDs) take(broker int32) (int64, error) {
 }
 
 // write makes the end of a block durable.
-func (p *producerIDs) write(limit uint64) (err error) {
+func (p *producerIDs) write(limit uint64) error {
 	var b [12]byte
 	binary.BigEndian.PutUint64(b[:], limit)
 	binary.BigEndian.PutUint32(b[8:], crc32.ChecksumIEEE(b[:8]))
-	f, err := os.CreateTemp(filepath.Dir(p.file), filepath.Base(p.file)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(b[:])
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), p.file); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(p.file))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return vfs.ReplaceFileAt(p.file, b[:])
 }

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // A token is its expiry (unix seconds), 16 random bytes and a MAC over both under the secret of the folder, so tokens
@@ -110,20 +112,9 @@ func tokenSecret(dir string, create bool) ([]byte, error) {
 
 // createSecret makes a file that is whole when it appears; one that is already there stays.
 func createSecret(dir, name string, text []byte) error {
-	f, err := os.CreateTemp(dir, tmpPrefix+"*") // mode 0600
-	if err != nil {
-		return err
+	err := vfs.CreateFileAt(filepath.Join(dir, name), text)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
 	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return syncDir(dir)
+	return err
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bornode/bornode/internal/telemetry"
+	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/wallet"
 )
 
@@ -131,20 +131,4 @@ func tokenCommand() *cobra.Command {
 	return cmd
 }
 
-func writeToken(path, token string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(f, token)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
-}
+func writeToken(path, token string) error { return vfs.ReplaceFileAt(path, []byte(token+"\n")) }

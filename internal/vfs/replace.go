@@ -6,37 +6,68 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"sync/atomic"
 )
 
-// TemporarySuffix ends the name under which a file is written until it is whole. One that a crash left is written over
-// by the next replacement of the same file, or removed with it.
+// TemporarySuffix ends the name under which ReplaceFile and CreateFile write a file until it is whole. One that a crash
+// left is removed by the next of them for the same file.
 const TemporarySuffix = ".new"
 
 // ReplaceFile makes name a file with these contents, whatever was there: after a crash at any moment the old file is
-// there whole or the new one, and when ReplaceFile returns nil the new one is durable. At most one goroutine may replace
-// a file at a time.
+// there whole or the new one, and when ReplaceFile returns nil the new one is durable. At most one goroutine of one
+// process may write a file at a time.
 func ReplaceFile(fs FS, name string, data []byte) error {
-	return writeWhole(fs, name, data, fs.Rename)
+	return writeWhole(fs, name+TemporarySuffix, name, data, fs.Rename)
 }
 
 // CreateFile is ReplaceFile where nothing may be there: os.ErrExist, and the file as it was, if something is.
 func CreateFile(fs FS, name string, data []byte) error {
-	return writeWhole(fs, name, data, func(temporary, name string) error {
+	return writeWhole(fs, name+TemporarySuffix, name, data, publishNew(fs))
+}
+
+// ReplaceFileAt is ReplaceFile of the operating system's file with this path, of mode 0600. Several goroutines and
+// processes may write the file: one of them wins.
+func ReplaceFileAt(file string, data []byte) error {
+	fs := OS(filepath.Dir(file), Private)
+	return writeWhole(fs, temporaryOf(file), filepath.Base(file), data, fs.Rename)
+}
+
+// CreateFileAt is CreateFile of the operating system's file with this path, of mode 0600. Several goroutines and
+// processes may create the file: the first wins, the others get os.ErrExist.
+func CreateFileAt(file string, data []byte) error {
+	fs := OS(filepath.Dir(file), Private)
+	return writeWhole(fs, temporaryOf(file), filepath.Base(file), data, publishNew(fs))
+}
+
+// temporaries numbers the temporary files of this process.
+var temporaries atomic.Uint64
+
+// temporaryOf is a name that nobody else uses now.
+func temporaryOf(file string) string {
+	return fmt.Sprintf(".tmp-%s-%d-%d", filepath.Base(file), os.Getpid(), temporaries.Add(1))
+}
+
+// publishNew gives a file its name if that is free.
+func publishNew(fs FS) func(temporary, name string) error {
+	return func(temporary, name string) error {
 		if err := fs.Link(temporary, name); err != nil {
 			return err
 		}
 		return fs.Remove(temporary)
-	})
+	}
 }
 
 // writeWhole writes a file under its temporary name, and has it published when it is durable.
-func writeWhole(fs FS, name string, data []byte, publish func(temporary, name string) error) error {
-	temporary := name + TemporarySuffix
-	f, err := fs.Open(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return err
+func writeWhole(fs FS, temporary, name string, data []byte, publish func(temporary, name string) error) error {
+	// A crash may have left the temporary name, also as a second name of the published file: it is removed, never written.
+	if err := fs.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("write %s: %w", name, err)
 	}
-	_, err = f.WriteAt(data, 0)
+	f, err := fs.Open(temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	err = WriteAll(f, data, 0)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -50,14 +81,4 @@ func writeWhole(fs FS, name string, data []byte, publish func(temporary, name st
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return fs.SyncDir(path.Dir(name))
-}
-
-// ReplaceFileAt is ReplaceFile of the operating system's file with this path, of mode 0600.
-func ReplaceFileAt(file string, data []byte) error {
-	return ReplaceFile(OS(filepath.Dir(file), Private), filepath.Base(file), data)
-}
-
-// CreateFileAt is CreateFile of the operating system's file with this path, of mode 0600.
-func CreateFileAt(file string, data []byte) error {
-	return CreateFile(OS(filepath.Dir(file), Private), filepath.Base(file), data)
 }

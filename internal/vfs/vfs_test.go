@@ -1,14 +1,18 @@
 package vfs_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/internal/vfs"
@@ -61,8 +65,16 @@ func TestWrittenFileIsWholeAfterACrash(t *testing.T) {
 				require.ErrorIs(t, err, faultfs.ErrCrashed)
 				left := d.Crashed()
 				require.Contains(t, []string{w.before, after}, contentsOf(t, left, "file"), "%s, seed %d, change %d", name, seed, at)
-				require.NoError(t, vfs.ReplaceFile(left, "file", []byte("next")), "what the crash left stands in nobody's way")
-				require.Equal(t, "next", contentsOf(t, left, "file"))
+				found := contentsOf(t, left, "file")
+				for again := 1; ; again++ { // what the crash left stands in nobody's way, at another crash neither
+					d, first := left.Copy(), 0
+					d.SetPlan(func(c faultfs.Change) faultfs.Verdict { return faultfs.Verdict{Crash: c.Number == first+again} }, seed)
+					if vfs.ReplaceFile(d, "file", []byte("next")) == nil {
+						require.Equal(t, "next", contentsOf(t, d.Crash(seed), "file"))
+						break
+					}
+					require.Contains(t, []string{found, "next"}, contentsOf(t, d.Crashed(), "file"), "%s, seed %d, changes %d and %d", name, seed, at, again)
+				}
 			}
 		}
 	}
@@ -111,6 +123,31 @@ func TestCreatedFileReplacesNothing(t *testing.T) {
 	st, err := os.Stat(filepath.Join(dir, "file"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), st.Mode().Perm())
+}
+
+// Many who create the same file at once agree on one that is whole.
+func TestManyCreateOneFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	var made atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 16 {
+		wg.Go(func() {
+			err := vfs.CreateFileAt(file, bytes.Repeat([]byte{byte(n)}, 5000))
+			if err == nil {
+				made.Add(1)
+			} else {
+				assert.ErrorIs(t, err, os.ErrExist)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 1, made.Load())
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, bytes.Repeat(b[:1], 5000), b)
+	names, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	require.Len(t, names, 1)
 }
 
 // kindOf is an error as far as callers tell them apart.

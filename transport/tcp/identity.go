@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/transport"
 )
 
@@ -116,22 +116,7 @@ func (i *Identity) save(path string) error {
 	if err != nil {
 		return fmt.Errorf("tcp: encoding the identity: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".identity-*") // created with mode 0600
-	if err != nil {
-		return fmt.Errorf("tcp: identity file: %w", err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(base64.StdEncoding.EncodeToString(b) + "\n")
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Link(f.Name(), path)
-	}
-	if err != nil {
+	if err := vfs.CreateFileAt(path, []byte(base64.StdEncoding.EncodeToString(b)+"\n")); err != nil {
 		return fmt.Errorf("tcp: identity file: %w", err)
 	}
 	return nil

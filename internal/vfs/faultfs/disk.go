@@ -129,12 +129,14 @@ func (d *Disk) Crash(seed uint64) *Disk {
 func (d *Disk) Copy() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := New()
+	out, copies := New(), make(map[*inode]*inode)
 	for name, from := range d.dirs {
 		to := newDir()
 		for base, f := range from.now {
-			n := newInode(f.data)
-			to.now[base], to.durable[base] = n, n
+			if copies[f] == nil {
+				copies[f] = newInode(f.data)
+			}
+			to.now[base], to.durable[base] = copies[f], copies[f]
 		}
 		out.dirs[name] = to
 	}
@@ -176,7 +178,7 @@ func newInode(data []byte) *inode {
 }
 
 func (d *Disk) crash(seed uint64) *Disk {
-	out := New()
+	out, copies := New(), make(map[*inode]*inode)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for _, name := range sortedKeys(d.dirs) {
 		from, to := d.dirs[name], newDir()
@@ -194,10 +196,13 @@ func (d *Disk) crash(seed uint64) *Disk {
 			}
 		}
 		for _, base := range sortedKeys(names) {
-			f := names[base]
-			n := newInode(f.durable)
-			if seed != 0 {
-				n = newInode(survivors(f, rng))
+			n := copies[names[base]]
+			if n == nil {
+				n = newInode(names[base].durable)
+				if seed != 0 {
+					n = newInode(survivors(names[base], rng))
+				}
+				copies[names[base]] = n
 			}
 			to.now[base], to.durable[base] = n, n
 		}
