@@ -216,7 +216,7 @@ func (j *journal) rewrite(get func(common.Hash) *types.Transaction) (err error) 
 		}
 		held, size = append(held, h), size+int64(len(b))
 	}
-	if err := w.Flush(); err != nil {
+	if err := errors.Join(w.Flush(), f.Sync()); err != nil {
 		return err
 	}
 	if err := os.Rename(j.path+".new", j.path); err != nil {

@@ -17,6 +17,7 @@ const maxLines = 700
 var (
 	leftOver = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
 	skipped  = regexp.MustCompile(`\bt\.Sk` + `ip(f|Now)?\(`)
+	renaming = regexp.MustCompile(`\bos\.(Rename|CreateTemp|WriteFile)\(`)
 	sleeping = regexp.MustCompile(`\btime\.Sle` + `ep\(`)
 )
 
@@ -81,6 +82,31 @@ func TestTestsNeitherSkipNorSleep(t *testing.T) {
 		}
 		if sleeping.Match(text) && !virtual[filepath.Dir(name)] {
 			t.Errorf("%s sleeps: wait for an event instead", name)
+		}
+	})
+}
+
+// renamers are the files that put files into place by themselves, and why: everything else uses vfs.ReplaceFile or
+// vfs.CreateFile, which sync what they publish.
+var renamers = map[string]string{
+	"internal/vfs/fs.go":      "the file system itself",
+	"internal/aside/aside.go": "files that are taken away",
+	"chain/stateaside.go":     "files that are taken away",
+	"cmd/bornode/ending.go":   "the last words of a process that crashed",
+	"consensus/votelog.go":    "keeps the file open that it put into place",
+	"txpool/journal.go":       "keeps the file open that it put into place",
+	"wallet/files.go":         "reads back what it wrote before it has its name",
+	"wallet/ops.go":           "moves whole folders of keys",
+	"genesis/genesis.go":      "a new file for the user",
+}
+
+func TestFilesArePutIntoPlaceByTheFileSystem(t *testing.T) {
+	files(t, func(name string, text []byte) {
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "testnet/") || strings.HasPrefix(name, "bench/") || strings.HasPrefix(name, "scripts/") {
+			return
+		}
+		if _, ok := renamers[name]; !ok && renaming.Match(text) {
+			t.Errorf("%s writes or renames a file by itself: use internal/vfs, or say in renamers why not", name)
 		}
 	})
 }
