@@ -103,7 +103,7 @@ func TestDamagedMeta(t *testing.T) {
 		s, err := blockstore.Open(config(disk), nil, nil)
 		requireKept(t, disk, records, note)
 		if err != nil {
-			require.Contains(t, err.Error(), "move the store's directory away and synchronise again", note)
+			require.Contains(t, err.Error(), "away and start the node, which synchronises again", note)
 			refused++
 			continue
 		}

@@ -185,7 +185,7 @@ func TestEarlierLIBIsRefused(t *testing.T) {
 		blockstore.SwapLIB(t, config(disk), m.lib)
 		_, err := blockstore.Open(config(disk), nil, nil)
 		note := fmt.Sprintf("the LIB of %d blocks in %d segments, of %d", m.blocks, m.segments, segments)
-		require.ErrorContains(t, err, "move the store's directory away and synchronise again", note)
+		require.ErrorContains(t, err, fmt.Sprintf("it says that block %d is the last irreversible one", m.blocks-1), note)
 		requireKept(t, disk, records, note)
 	}
 	require.Greater(t, tried, 3)
