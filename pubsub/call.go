@@ -58,7 +58,12 @@ func (x *call) may(op, resource uint8, name string) bool {
 func (x *call) stranger() bool { return !x.v.Knows(x.who) }
 
 // topic finds a topic by name for an operation. A principal that may not even see it learns nothing of whether it exists.
+// A name without a tenant belongs to nobody who could allow or refuse: it is called wrong, not forbidden, so that who
+// forgot the tenant looks at the name and not at the rules.
 func (x *call) topic(name string, op uint8) (*ledger.Topic, error) {
+	if tenantOf(name) == "" {
+		return nil, kerr.InvalidTopicException
+	}
 	t := x.v.Topic(name)
 	if ok, reason := x.v.Authorize(x.who, x.conn.Remote(), op, onTopic, name); !ok {
 		x.refused(t, name, op, onTopic, reason)

@@ -99,9 +99,6 @@ func (x *call) judgeMetadata(in *kmsg.MetadataRequestTopic) judged {
 	var err error
 	if in.Topic != nil {
 		t, err = x.topic(*in.Topic, opDescribe)
-		if err == kerr.UnknownTopicOrPartition && tenantOf(*in.Topic) == "" {
-			err = kerr.InvalidTopicException
-		}
 	} else if t, err = x.topicByUUID(in.TopicID, opDescribe); err != nil {
 		err = kerr.UnknownTopicID
 	}

@@ -65,6 +65,15 @@ func describing(t *testing.T, who common.Address, reputation int64, topic string
 	return code, counts
 }
 
+// A name without a tenant is wrong, not forbidden; there is no tenant in which it could count against anybody.
+func TestANameWithoutATenantIsWrong(t *testing.T) {
+	for _, name := range []string{"nodot", "acme.", "acme", ""} {
+		code, counts := describing(t, common.Address{'S'}, 100, name)
+		require.Equal(t, kerr.InvalidTopicException.Code, code, "%q", name)
+		require.Empty(t, counts.in, "%q", name)
+	}
+}
+
 // What the rules refuse counts against an account in the tenant whose rules they are; what is refused for want of reputation
 // alone costs no more of it, so that time can give it back.
 func TestRefusalsCountWhereNoRuleAllows(t *testing.T) {
