@@ -43,13 +43,36 @@ func TestUnknownKeysNameTheNearest(t *testing.T) {
 	_, err := Load(write(t, "[sync]\nmod = \"full\"\n"), nil, nil)
 	require.ErrorContains(t, err, `unknown key "sync.mod"; did you mean "sync.mode"?`)
 	_, err = Load("", []string{"BORNODE_SYNC_MODES=full"}, nil)
-	require.ErrorContains(t, err, "BORNODE_SYNC_MODES sets nothing; did you mean BORNODE_SYNC_MODE?")
+	require.ErrorContains(t, err, "BORNODE_SYNC_MODES sets nothing; did you mean \"BORNODE_SYNC_MODE\"?")
+	_, err = Load("", []string{"BORNODE_COLOUR=red"}, nil)
+	require.EqualError(t, err, "environment: BORNODE_COLOUR sets nothing; bornode config prints all settings")
+	_, err = Load(write(t, "colour = \"red\"\n"), nil, nil)
+	require.ErrorContains(t, err, `unknown key "colour"; bornode config prints all settings`)
 	_, err = Load(write(t, "[sync\n"), nil, nil)
 	require.ErrorContains(t, err, "not valid TOML")
 	_, err = Load(write(t, "[sync]\nheartbeat = \"soon\"\n"), nil, nil)
 	require.ErrorContains(t, err, "heartbeat")
 	_, err = Load(filepath.Join(t.TempDir(), "none.toml"), nil, nil)
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// A value of another kind is one line that names the setting, however it came, and no type or function of Go.
+func TestValuesOfAnotherKindAreNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"[rpc]\nlog_range = \"many\"\n":   `rpc.log_range (BORNODE_RPC_LOG_RANGE) is "many": use a whole number from 0 on`,
+		"[sync]\nheartbeat = \"soon\"\n":  `sync.heartbeat (BORNODE_SYNC_HEARTBEAT) is "soon": use a duration such as 500ms, 10s or 2h`,
+		"[duties]\nenabled = \"often\"\n": `duties.enabled (BORNODE_DUTIES_ENABLED) is "often": use true or false`,
+		"[p2p]\npeers = [[1]]\n":          "p2p.peers",
+	} {
+		_, err := Load(write(t, text), nil, nil)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "\n")
+		require.NotContains(t, err.Error(), "strconv")
+	}
+	for value, want := range map[string]string{"-3": "use a whole number from 0 on", "99999999999999999999": "use a whole number from 0 on of at most 64 bits"} {
+		_, err := Load("", []string{"BORNODE_RPC_LOG_RANGE=" + value}, nil)
+		require.EqualError(t, err, "configuration: rpc.log_range (BORNODE_RPC_LOG_RANGE) is \""+value+"\": "+want)
+	}
 }
 
 func TestFlagsBeatEnvironmentBeatsFile(t *testing.T) {

@@ -57,14 +57,15 @@ func Load(path string, environ []string, flags *pflag.FlagSet) (*Config, error) 
 			}
 		})
 	}
+	of := "configuration"
+	if path != "" {
+		of += " " + path
+	}
 	if err := v.UnmarshalExact(c); err != nil {
-		return nil, fmt.Errorf("configuration %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", of, describeWrongKind(v, err))
 	}
 	if err := c.Validate(); err != nil {
-		if path == "" {
-			return nil, fmt.Errorf("configuration: %w", err)
-		}
-		return nil, fmt.Errorf("configuration %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", of, err)
 	}
 	return c, nil
 }
@@ -83,11 +84,19 @@ func fromEnvironment(v *viper.Viper, environ, known []string) error {
 		}
 		key, ok := byName[name]
 		if !ok {
-			return fmt.Errorf("environment: %s sets nothing; did you mean %s?", name, nearest.Name(name, names))
+			return fmt.Errorf("environment: %s sets nothing; %s", name, hintAt(name, names))
 		}
 		v.Set(key, value)
 	}
 	return nil
+}
+
+// hintAt ends an error about an unknown setting. There are too many settings to list them.
+func hintAt(name string, known []string) string {
+	if near := nearest.Name(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "bornode config prints all settings"
 }
 
 // checkKeys compares the keys of a TOML text with the known ones.
@@ -100,7 +109,7 @@ func checkKeys(path string, text []byte, known []string) error {
 	slices.Sort(found)
 	for _, k := range found {
 		if !slices.Contains(known, k) {
-			return fmt.Errorf("configuration %s: unknown key %q; did you mean %q?", path, k, nearest.Name(k, known))
+			return fmt.Errorf("configuration %s: unknown key %q; %s", path, k, hintAt(k, known))
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -73,8 +74,18 @@ func New(ctx context.Context, cfg *config.Config, log *zap.Logger, reg *promethe
 	return n, nil
 }
 
+// LoadGenesis reads the genesis file that a node's settings name. The error for a missing one says how to get it there.
+func LoadGenesis(cfg *config.Config) (*genesis.Genesis, error) {
+	path := cfg.Path(cfg.Genesis)
+	gen, err := genesis.Load(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no genesis file %s: copy the network's there, with bornode init --dir %s --genesis FILE (%w)", path, cfg.DataDir, fs.ErrNotExist)
+	}
+	return gen, err
+}
+
 func (n *Node) open(ctx context.Context) (err error) {
-	if n.gen, err = genesis.Load(n.cfg.Path(n.cfg.Genesis)); err != nil {
+	if n.gen, err = LoadGenesis(n.cfg); err != nil {
 		return err
 	}
 	if err := n.openStorage(ctx); err != nil {

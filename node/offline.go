@@ -40,7 +40,7 @@ func InspectStore(cfg *config.Config, log *zap.Logger) (*blockstore.Store, error
 
 // RestoreBlockZero puts block 0 of a stopped node's store in its place if its record is damaged.
 func RestoreBlockZero(cfg *config.Config, store *blockstore.Store, log *zap.Logger) error {
-	gen, err := genesis.Load(cfg.Path(cfg.Genesis))
+	gen, err := LoadGenesis(cfg)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func RestoreBlocks(store *blockstore.Store, file *blockstore.ImportReader, damag
 func Import(ctx context.Context, cfg *config.Config, file *blockstore.ImportReader, log *zap.Logger, progress func(height uint64)) (from, to uint64, err error) {
 	n := &Node{cfg: cfg, log: log, reg: telemetry.NewRegistry()}
 	defer func() { err = errors.Join(err, n.close()) }()
-	if n.gen, err = genesis.Load(cfg.Path(cfg.Genesis)); err != nil {
+	if n.gen, err = LoadGenesis(cfg); err != nil {
 		return 0, 0, err
 	}
 	if err := n.openStorage(ctx); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/internal/usage"
 )
 
 // surroundings are what the program gets from its process.
@@ -151,7 +152,7 @@ func root(home string) *cobra.Command {
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fail(exitUsage, "%v; see %s --help", err, c.CommandPath())
+		return fail(exitUsage, "%v", usage.DescribeFlagError(c, err))
 	})
 	cmd.SetHelpCommand(helpCommand())
 	addSettingFlags(cmd.PersistentFlags(), home)
@@ -164,7 +165,8 @@ type option func(*cobra.Command)
 
 // command is a leaf of the tree. run gets the app with its settings read; what it prints goes through a.show.
 func command(use, short string, run func(ctx context.Context, a *app, args []string) error, options ...option) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, DisableFlagsInUseLine: true}
+	cmd := &cobra.Command{Use: use, Short: short, DisableFlagsInUseLine: true}
+	arguments(0, 0)(cmd)
 	cmd.RunE = func(c *cobra.Command, args []string) error {
 		a := c.Context().Value(appKey{}).(*app)
 		if err := a.configure(c); err != nil {
@@ -206,13 +208,7 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 }
 
 func noCommand(c *cobra.Command, name string) error {
-	var known []string
-	for _, x := range c.Commands() {
-		if !x.Hidden {
-			known = append(known, x.Name())
-		}
-	}
-	return fail(exitUsage, "%s has no command %q%s", c.CommandPath(), name, didYouMean(name, known))
+	return fail(exitUsage, "%v", usage.RefuseCommand(c, name))
 }
 
 // helpCommand is cobra's, but for an unknown command it fails like the command itself.
@@ -241,6 +237,8 @@ func arguments(least, most int) option {
 			}
 			want := plural(least, "argument")
 			switch {
+			case most == 0:
+				want = "no argument"
 			case most < 0:
 				want = "at least " + want
 			case most != least:

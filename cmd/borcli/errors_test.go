@@ -120,6 +120,8 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"block", "shwo"}, `borcli block has no command "shwo"; did you mean "show"?`}, {[]string{"block", "show", "x"}, "is no block"}, {[]string{"block", "show", "010"}, "is no block"}, {[]string{"tx", "show", "0x1"}, "is no hash"},
 		{[]string{"contract", "call", someone, "f", "-5"}, "give the contract's ABI by --abi"}, {[]string{"completion", "cmd"}, "use bash, zsh or fish"},
 		{[]string{"send", someone, "1wei", "--nonce", "-5"}, "--nonce"}, {[]string{"finality", "--wait", "x"}, "use none, included or final"},
+		{[]string{"finality", "now"}, "borcli finality: it takes no argument, 1 is given; use it as: borcli finality"}, {[]string{"finality", "--jsn"}, "unknown flag: --jsn; did you mean --json? see borcli finality --help"},
+		{[]string{"send", someone, "1wei", "--nonce", "-5"}, `--nonce cannot be "-5": it takes a whole number from 0 on`}, {[]string{"finality", "--yes=perhaps"}, `--yes cannot be "perhaps": it takes true or false; see borcli finality --help`},
 	} {
 		o := run(t, c.args...)
 		o.fails(t, exitUsage, c.want)

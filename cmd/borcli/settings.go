@@ -44,7 +44,7 @@ type settings struct {
 	PasswordFile string        `mapstructure:"password_file" comment:"file with the password (mode 0600); empty: ask on the terminal, or read standard input"`
 	JSON         bool          `mapstructure:"json" comment:"print JSON instead of tables"`
 	Wait         string        `mapstructure:"wait" comment:"what a sending command waits for: none, included (in a block) or final (can never be undone)"`
-	Timeout      time.Duration `mapstructure:"timeout" comment:"how long to wait for that"`
+	Timeout      time.Duration `mapstructure:"timeout" comment:"how long to wait for what --wait names"`
 	MostFee      string        `mapstructure:"most_fee" comment:"refuse to send a transaction that could cost a higher fee"`
 	Yes          bool          `mapstructure:"yes" comment:"do not ask before sending or deleting"`
 }
@@ -244,10 +244,7 @@ func readEnvironment(v *viper.Viper, environ []string, fields []settingField) er
 
 // didYouMean is the end of an error about an unknown name.
 func didYouMean(got string, known []string) string {
-	if n := nearest.Name(got, known); n != "" {
-		return fmt.Sprintf("; did you mean %q?", n)
-	}
-	return "; known are " + strings.Join(known, ", ")
+	return "; " + nearest.Hint(got, known)
 }
 
 // commentedSettings is the settings file with the defaults, every line commented out.

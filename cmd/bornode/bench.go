@@ -9,6 +9,7 @@ import (
 
 	"github.com/bornode/bornode/bench"
 	"github.com/bornode/bornode/bench/figures"
+	"github.com/bornode/bornode/internal/usage"
 )
 
 func benchCommand() *cobra.Command {
@@ -17,7 +18,7 @@ func benchCommand() *cobra.Command {
 	var runs, seconds int
 	cmd := &cobra.Command{Use: "bench", Short: "Measure imports, networks, transports, joins and topics on this machine"}
 	add := func(use, short string, measure func(*cobra.Command, *bench.Report) error) {
-		cmd.AddCommand(&cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+		cmd.AddCommand(&cobra.Command{Use: use, Short: short, Args: usage.RefuseArguments, RunE: func(c *cobra.Command, _ []string) error {
 			r := &bench.Report{Machine: figures.Machine()}
 			if err := measure(c, r); err != nil {
 				return err
@@ -44,7 +45,7 @@ func benchCommand() *cobra.Command {
 	}
 	add("import", "Import prepared histories, full and certified, and with go-ethereum", imports)
 	add("network", "Load networks of four producers; rates, latencies, processor time", network)
-	add("all", "Both", func(c *cobra.Command, r *bench.Report) error {
+	add("all", "Run import and network, one after the other", func(c *cobra.Command, r *bench.Report) error {
 		if err := imports(c, r); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bornode/bornode/bench/pubsub"
+	"github.com/bornode/bornode/internal/usage"
 )
 
 func benchPubSub(jsonPath *string) *cobra.Command {
@@ -17,7 +18,7 @@ func benchPubSub(jsonPath *string) *cobra.Command {
 		Long: "Measure topics on networks of real processes that run side by side and get loads in turns: evidence on and off, brokers linked over TCP and\n" +
 			"shared memory; through a plain Kafka client and the client library. The clients run in this process, on the same machine: figures compare\n" +
 			"variants, they are no machine's best.",
-		Args: cobra.NoArgs,
+		Args: usage.RefuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			exe, err := os.Executable()
 			if err != nil {

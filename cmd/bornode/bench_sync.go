@@ -12,6 +12,7 @@ import (
 	"github.com/bornode/bornode/bench/forge"
 	"github.com/bornode/bornode/bench/join"
 	"github.com/bornode/bornode/bench/wire"
+	"github.com/bornode/bornode/internal/usage"
 )
 
 func benchSync(jsonPath *string) *cobra.Command {
@@ -24,7 +25,7 @@ func benchSync(jsonPath *string) *cobra.Command {
 		Long: "Measure how long a joining node takes and what processor time it costs joiner and server, over every route.\n" +
 			"Histories are made once and kept in --dir; a whole set is " + forge.Transfers + ":32, " + forge.Transfers + ":128, " +
 			forge.Payloads + ":256, " + forge.Payloads + ":1024 and " + forge.Payloads + ":4096. docs/bench.md tells how to read the tables.",
-		Args: cobra.NoArgs,
+		Args: usage.RefuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			exe, err := os.Executable()
 			if err != nil {
@@ -106,7 +107,7 @@ func bareLinks(c *cobra.Command, exe string, rounds int) (*wire.Report, error) {
 // benchTransfer is the joiner of the transfer phase.
 func benchTransfer() *cobra.Command {
 	var dir string
-	cmd := &cobra.Command{Use: "transfer", Hidden: true, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+	cmd := &cobra.Command{Use: "transfer", Hidden: true, Args: usage.RefuseArguments, RunE: func(c *cobra.Command, _ []string) error {
 		return join.Transfer(c.Context(), dir, os.Stdin, c.OutOrStdout())
 	}}
 	cmd.Flags().StringVar(&dir, "dir", ".", "the joiner's folder")

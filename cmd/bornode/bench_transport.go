@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bornode/bornode/bench/wire"
+	"github.com/bornode/bornode/internal/usage"
 )
 
 func benchTransport(jsonPath *string) *cobra.Command {
@@ -24,7 +25,7 @@ func benchTransport(jsonPath *string) *cobra.Command {
 		Long: "Measure raw TCP sockets, links over libp2p's TCP, and RDMA channels with and without links on them, between this\n" +
 			"process and a second one. Paths take turns, and all is repeated; docs/bench.md tells how to read the tables.\n\n" +
 			"Measurements: " + strings.Join(wire.StepNames(), ", ") + ".",
-		Args: cobra.NoArgs,
+		Args: usage.RefuseArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			exe, err := os.Executable()
 			if err != nil {
@@ -62,7 +63,7 @@ func benchTransport(jsonPath *string) *cobra.Command {
 
 // benchFar is the other end of a measured path.
 func benchFar() *cobra.Command {
-	return &cobra.Command{Use: "far", Hidden: true, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+	return &cobra.Command{Use: "far", Hidden: true, Args: usage.RefuseArguments, RunE: func(c *cobra.Command, _ []string) error {
 		return wire.Far(c.Context(), os.Stdin, c.OutOrStdout())
 	}}
 }

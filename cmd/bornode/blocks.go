@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/config"
-	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/usage"
 	"github.com/bornode/bornode/node"
 )
 
@@ -23,7 +24,7 @@ import (
 // looks is asked when the flags are known.
 func offline(use, short string, looks func() bool, run func(cmd *cobra.Command, c *config.Config, log *zap.Logger) error) *cobra.Command {
 	var dir string
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := &cobra.Command{Use: use, Short: short, Args: usage.RefuseArguments, RunE: func(cmd *cobra.Command, _ []string) error {
 		c, err := loadConfig(dir, cmd.Flags())
 		if err != nil {
 			return err
@@ -55,7 +56,7 @@ func exportCommand() *cobra.Command {
 	var out string
 	var from, to uint64
 	cmd := offline("export", "Write irreversible blocks to a file", always, func(cmd *cobra.Command, c *config.Config, log *zap.Logger) (err error) {
-		gen, err := genesis.Load(c.Path(c.Genesis))
+		gen, err := node.LoadGenesis(c)
 		if err != nil {
 			return err
 		}
@@ -69,8 +70,14 @@ func exportCommand() *cobra.Command {
 			return err
 		}
 		last, _ := store.LIB()
+		if from > min(last, to) {
+			return fmt.Errorf("export: there are no blocks from %d to %d: the last irreversible block is %d", from, min(last, to), last)
+		}
 		last = min(last, to)
 		f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("export: %s exists: name another file by --out, or remove it", out)
+		}
 		if err != nil {
 			return err
 		}

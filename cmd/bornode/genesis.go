@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/usage"
 	"github.com/bornode/bornode/node"
 )
 
@@ -26,7 +27,7 @@ func upgradesCommand() *cobra.Command {
 		Long: "Print name, height and digest of each upgrade that a genesis file describes. The description alone has no\n" +
 			"effect: an upgrade is in force from its height on if the producers voted for its digest before.\n" +
 			"Voted digests that the file says are withdrawn are marked so.",
-		Args: cobra.NoArgs,
+		Args: usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			gen, err := genesis.Load(path)
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/usage"
 	"github.com/bornode/bornode/node"
 )
 
@@ -23,33 +24,24 @@ func initCommand() *cobra.Command {
 		Short: "Make a node's folder: keys, configuration, genesis file",
 		Long: "Make a node's folder. It prints the public keys as JSON: give them to whoever writes the network's genesis\n" +
 			"file or proposes the node as a member. What exists already is kept.",
-		Args: cobra.NoArgs,
+		Args: usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return err
 			}
-			if genesisPath != "" {
-				gen, err := genesis.Load(genesisPath)
-				if err != nil {
-					return err
-				}
-				chainID = gen.Parameters().ChainID
-				if err := placeGenesis(gen, genesisPath, filepath.Join(dir, node.GenesisFile)); err != nil {
-					return err
-				}
+			chainID, err := chainOf(dir, genesisPath, chainID)
+			if err != nil {
+				return err
 			}
 			keys, err := node.MakeKeys(dir, producer, chainID)
 			if err != nil {
 				return err
 			}
-			c := config.Default()
-			if producer {
-				c.Keys.Producer = node.ProducerFile
-			}
-			if err := config.Write(filepath.Join(dir, config.FileName), c, false); err != nil && !errors.Is(err, fs.ErrExist) {
+			done, err := placeSettings(dir, producer)
+			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "made %s; edit %s, then: bornode run --dir %s\n", dir, filepath.Join(dir, config.FileName), dir)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s, then: bornode run --dir %s\n", done, dir)
 			return printJSON(cmd.OutOrStdout(), keys)
 		},
 	}
@@ -59,6 +51,51 @@ func initCommand() *cobra.Command {
 	f.BoolVar(&producer, "producer", false, "also make a producer's seal and vote keys")
 	f.Uint64Var(&chainID, "chain-id", 0, "chain id, for a producer's proof when there is no genesis file yet")
 	return cmd
+}
+
+// chainOf is the chain id that the genesis file says: the one that is given, which is copied into the folder, else the
+// folder's own. Without either it is the one that was asked for, 0 if none was. One that was asked for and is not the
+// file's is refused: a producer's proof for it would be of no use in this network.
+func chainOf(dir, genesisPath string, asked uint64) (uint64, error) {
+	inFolder := filepath.Join(dir, node.GenesisFile)
+	from := genesisPath
+	if from == "" {
+		from = inFolder
+	}
+	gen, err := genesis.Load(from)
+	if genesisPath == "" && errors.Is(err, fs.ErrNotExist) {
+		return asked, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if has := gen.Parameters().ChainID; asked != 0 && asked != has {
+		return 0, fmt.Errorf("--chain-id is %d and %s is of chain %d: leave --chain-id out", asked, from, has)
+	}
+	return gen.Parameters().ChainID, placeGenesis(gen, from, inFolder)
+}
+
+// placeSettings writes the settings file unless there is one, and says in words which it was and what to do next.
+func placeSettings(dir string, producer bool) (done string, err error) {
+	path := filepath.Join(dir, config.FileName)
+	c := config.Default()
+	if producer {
+		c.Keys.Producer = node.ProducerFile
+	}
+	err = config.Write(path, c, false)
+	if err == nil {
+		return fmt.Sprintf("made %s; edit %s", dir, path), nil
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	if c, err = config.Load(path, nil, nil); err != nil {
+		return "", err
+	}
+	if producer && c.Keys.Producer == "" {
+		return fmt.Sprintf("kept %s, which has no producer's keys; set keys.producer = %q in it", path, node.ProducerFile), nil
+	}
+	return fmt.Sprintf("kept %s as it was; edit it if it needs a change", path), nil
 }
 
 // placeGenesis copies a genesis file into a node's folder; one that is there already is kept, and must be the same.

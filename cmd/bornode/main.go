@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bornode/bornode/internal/exit"
+	"github.com/bornode/bornode/internal/usage"
 )
 
 func main() { os.Exit(execute()) }
@@ -42,5 +43,6 @@ func root() *cobra.Command {
 	}
 	cmd.AddCommand(initCommand(), runCommand(), configCommand(), exportCommand(), importCommand(), fsckCommand(),
 		genesisCommand(), testnetCommand(), simCommand(), benchCommand(), versionCommand())
+	usage.ExplainMistakes(cmd)
 	return cmd
 }

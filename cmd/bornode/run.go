@@ -15,6 +15,7 @@ import (
 
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/internal/telemetry"
+	"github.com/bornode/bornode/internal/usage"
 	"github.com/bornode/bornode/node"
 )
 
@@ -43,7 +44,7 @@ func runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run a node",
 		Long:  "Run the node of a folder made by `bornode init`. Every setting of bornode.toml can be given as a flag.",
-		Args:  cobra.NoArgs,
+		Args:  usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := loadConfig(dir, cmd.Flags())
 			if err != nil {
@@ -129,7 +130,7 @@ func configCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
 		Short: "Print the commented configuration with its defaults",
-		Args:  cobra.NoArgs,
+		Args:  usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(config.Commented(config.Default()))
 			return err

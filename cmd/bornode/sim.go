@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bornode/bornode/internal/usage"
 	"github.com/bornode/bornode/sim"
 )
 
@@ -17,7 +18,7 @@ func simCommand() *cobra.Command {
 		Short: "Simulate consensus: seeded faults and adversaries, checked from outside",
 		Long: "Simulate networks of consensus machines in virtual time. A seed fixes everything: size, latencies, cuts, crashes,\n" +
 			"changes of schedule, adversaries. The same seed gives the same run; its trace hash proves it.",
-		Args: cobra.NoArgs,
+		Args: usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			length := time.Duration(minutes) * time.Minute
 			if seeds <= 1 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bornode/bornode/internal/usage"
 	"github.com/bornode/bornode/testnet"
 	"github.com/bornode/bornode/testnet/load"
 	"github.com/bornode/bornode/testnet/proxy"
@@ -27,7 +28,7 @@ func testnetCommand() *cobra.Command {
 			return n.Heal(cmd.Context())
 		}),
 		testnetDown(),
-		&cobra.Command{Use: "proxy", Hidden: true, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		&cobra.Command{Use: "proxy", Hidden: true, Args: usage.RefuseArguments, RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, _ := cmd.Flags().GetString("dir")
 			return testnet.RunProxy(cmd.Context(), dir)
 		}})
@@ -36,7 +37,7 @@ func testnetCommand() *cobra.Command {
 
 // onNetwork is a command on the network in --dir.
 func onNetwork(use, short string, run func(*cobra.Command, *testnet.Network) error) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	return &cobra.Command{Use: use, Short: short, Args: usage.RefuseArguments, RunE: func(cmd *cobra.Command, _ []string) error {
 		dir, _ := cmd.Flags().GetString("dir")
 		n, err := testnet.Open(dir)
 		if err != nil {
@@ -59,7 +60,7 @@ func testnetUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Make keys and genesis, start the nodes, return when blocks become final",
-		Args:  cobra.NoArgs,
+		Args:  usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.Dir, _ = cmd.Flags().GetString("dir")
 			n, err := testnet.Up(cmd.Context(), s)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bornode/bornode/internal/usage"
 	"github.com/bornode/bornode/node"
 )
 
@@ -14,7 +15,7 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version and what it was built from",
-		Args:  cobra.NoArgs,
+		Args:  usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			revision := "unknown revision"
 			if info, ok := debug.ReadBuildInfo(); ok {

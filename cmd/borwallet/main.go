@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/bornode/bornode/internal/usage"
 	"github.com/bornode/bornode/wallet"
 )
 
@@ -36,21 +37,8 @@ func root() *cobra.Command {
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	cmd.Args = cobra.ArbitraryArgs
-	cmd.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return c.Help()
-		}
-		var known []string
-		for _, x := range c.Commands() {
-			known = append(known, x.Name())
-		}
-		return fmt.Errorf("there is no command %q; did you mean %s?", args[0], near(args[0], known))
-	}
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
-	})
 	cmd.AddCommand(runCommand(), configCommand(), tokenCommand(), versionCommand())
+	usage.ExplainMistakes(cmd)
 	return cmd
 }
 
@@ -58,7 +46,7 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
 			return err

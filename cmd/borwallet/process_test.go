@@ -241,17 +241,19 @@ func TestToken(t *testing.T) {
 func TestWrongStarts(t *testing.T) {
 	p := newPlace(t)
 	for want, args := range map[string][]string{
-		"confirm = ask needs a terminal":                                    {"run", "--confirm", "ask"},
-		"policy.toml":                                                       {"run", "--confirm", "policy"},
-		"which other hosts can reach":                                       {"run", "--http", "0.0.0.0:1"},
-		"unknown flag: --sockett; see borwallet run --help":                 {"run", "--sockett", "x"},
-		`there is no command "rnu"; did you mean run?`:                      {"rnu"},
+		"confirm = ask needs a terminal": {"run", "--confirm", "ask"},
+		"policy.toml":                    {"run", "--confirm", "policy"},
+		"which other hosts can reach":    {"run", "--http", "0.0.0.0:1"},
+		"unknown flag: --sockett; did you mean --socket? see borwallet run": {"run", "--sockett", "x"},
+		`borwallet has no command "rnu"; did you mean "run"?`:               {"rnu"},
+		`borwallet has no command "x"; known are config, help, run, token`:  {"x"},
+		`borwallet run takes no argument, "now" is one`:                     {"run", "now"},
 		`chain_ids (BORWALLET_CHAIN_IDS) is "[abc]": use whole numbers`:     {"run", "--chain_ids", "abc"},
 		`ask_timeout (BORWALLET_ASK_TIMEOUT) is "5": use a time such as 2m`: {"run", "--ask_timeout", "5"},
 		`connections (BORWALLET_CONNECTIONS) is "many": use a whole number`: {"run", "--connections", "many"},
-		"run chmod 700 " + p.dir:                                            {"run"},
-		"set socket to a shorter path":                                      {"run", "--dir", filepath.Join(p.dir, "x"), "--socket", "/" + strings.Repeat("y", 120)},
-		filepath.Join(p.dir, "none") + ": no ":                              {"run", "--config", filepath.Join(p.dir, "none")},
+		"run chmod 700 " + p.dir:               {"run"},
+		"set socket to a shorter path":         {"run", "--dir", filepath.Join(p.dir, "x"), "--socket", "/" + strings.Repeat("y", 120)},
+		filepath.Join(p.dir, "none") + ": no ": {"run", "--config", filepath.Join(p.dir, "none")},
 	} {
 		mode := fs.FileMode(0o700)
 		if strings.Contains(want, "chmod") {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/bornode/bornode/internal/telemetry"
+	"github.com/bornode/bornode/internal/usage"
 	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/wallet"
 )
@@ -34,7 +35,7 @@ func runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Serve the wallets",
 		Long:  "Serve the wallets of a folder over JSON-RPC on a Unix socket. Every setting of " + configName + " can be given as a flag.",
-		Args:  cobra.NoArgs,
+		Args:  usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := load(os.Environ(), cmd.Flags())
 			if err != nil {
@@ -79,7 +80,7 @@ func configCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
 		Short: "Print the commented settings with their defaults",
-		Args:  cobra.NoArgs,
+		Args:  usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(cmd.OutOrStdout(), commented(defaults()))
 			return err
@@ -98,7 +99,7 @@ func tokenCommand() *cobra.Command {
 		Short: "Make a token for the loopback address",
 		Long: "Make a token for the loopback address (setting http), to be sent as Authorization: Bearer TOKEN.\n" +
 			"It is printed, or written to a file of mode 0600 with --out. --revoke ends all tokens made before.",
-		Args: cobra.NoArgs,
+		Args: usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := load(os.Environ(), cmd.Flags())
 			if err != nil {

@@ -175,7 +175,7 @@ func overrides(v *viper.Viper, environ []string, flags *pflag.FlagSet) (path str
 		case ok:
 			v.Set(key, value)
 		case strings.HasPrefix(name, envPrefix):
-			return "", fmt.Errorf("environment: %s sets nothing; did you mean %s?", name, near(name, all))
+			return "", fmt.Errorf("environment: %s sets nothing; %s", name, nearest.Hint(name, all))
 		}
 	}
 	flags.Visit(func(f *pflag.Flag) {
@@ -207,21 +207,13 @@ func readFile(v *viper.Viper, path string) error {
 	known := keys()
 	for _, k := range flatten(tree, "") {
 		if !slices.Contains(known, k) {
-			return fmt.Errorf("settings %s: unknown key %q; did you mean %q?", path, k, near(k, known))
+			return fmt.Errorf("settings %s: unknown key %q; %s", path, k, nearest.Hint(k, known))
 		}
 	}
 	if err := v.ReadConfig(strings.NewReader(string(text))); err != nil {
 		return fmt.Errorf("settings %s: %w", path, err)
 	}
 	return nil
-}
-
-// near is the nearest known name; the list of all of them if none is.
-func near(name string, known []string) string {
-	if n := nearest.Name(name, known); n != "" {
-		return n
-	}
-	return strings.Join(known, ", ")
 }
 
 func flatten(tree map[string]any, prefix string) []string {

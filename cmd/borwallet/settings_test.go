@@ -55,7 +55,7 @@ func TestWrongSettings(t *testing.T) {
 	for text, want := range map[string]string{
 		`sokcet = "x"`:             `unknown key "sokcet"; did you mean "socket"?`,
 		"[log]\nlevle = \"warn\"":  `unknown key "log.levle"; did you mean "log.level"?`,
-		`zzzz = 1`:                 `unknown key "zzzz"; did you mean "dir, socket`,
+		`zzzz = 1`:                 `unknown key "zzzz"; known are dir, socket`,
 		`scrypt = `:                "not valid TOML",
 		`scrypt = "none"`:          "use standard or light",
 		`connections = "many"`:     "connections",
@@ -68,7 +68,7 @@ func TestWrongSettings(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	_, err := loaded(t, []string{"BORWALLET_SOKCET=x"}, "--dir", dir)
-	require.ErrorContains(t, err, "BORWALLET_SOKCET sets nothing; did you mean BORWALLET_SOCKET?")
+	require.ErrorContains(t, err, "BORWALLET_SOKCET sets nothing; did you mean \"BORWALLET_SOCKET\"?")
 	_, err = loaded(t, nil, "--config", filepath.Join(dir, "none.toml"))
 	require.ErrorContains(t, err, "none.toml")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))

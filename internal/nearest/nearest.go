@@ -1,6 +1,9 @@
 package nearest
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Name is the known name nearest to got, or "" if none is near: the edit distance (insert, delete, replace, swap of
 // neighbours; case ignored) may be at most a third of the longer name, and one for short names. Among equally near
@@ -21,6 +24,14 @@ func Name(got string, known []string) string {
 		best, bestDistance = k, d
 	}
 	return best
+}
+
+// Hint is the end of an error about an unknown name: the nearest known one, or all of them if none is near.
+func Hint(got string, known []string) string {
+	if near := Name(got, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return "known are " + strings.Join(known, ", ")
 }
 
 // distance is the restricted Damerau-Levenshtein distance of two byte strings.

@@ -19,6 +19,11 @@ func TestName(t *testing.T) {
 	require.Equal(t, "aa", Name("a", []string{"aa", "ab"}), "the first of equals")
 }
 
+func TestHint(t *testing.T) {
+	require.Equal(t, `did you mean "slot"?`, Hint("slto", []string{"fees", "slot"}))
+	require.Equal(t, "known are fees, slot", Hint("colour", []string{"fees", "slot"}))
+}
+
 func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
