@@ -227,6 +227,9 @@ func (c *Chain) StateAt(h *types.Header) (*state.StateDB, error) {
 	if err == nil {
 		return db, nil
 	}
+	if lacksIndex(err) {
+		return nil, fmt.Errorf("%w for block %s yet: the index of older states is being built again after this node's last stop; ask again later: %w", ErrStateUnavailable, h.Number, err)
+	}
 	kept := "all blocks"
 	if n, _ := c.Kept(); n > 0 {
 		kept = fmt.Sprintf("the last %d blocks (state_history)", n)

@@ -124,8 +124,11 @@ func (s *states) reopen(root common.Hash, index bool) error {
 // pathdb's rollback can fail half-way over histories that the index lacks.
 func (s *states) indexed() bool {
 	_, err := s.trie().HistoricStateReader(common.Hash{})
-	return err == nil || !strings.Contains(err.Error(), "fully indexed")
+	return !lacksIndex(err)
 }
+
+// lacksIndex reports whether an error of pathdb says that a state's history is there and its index is not, or not yet.
+func lacksIndex(err error) bool { return err != nil && strings.Contains(err.Error(), "fully indexed") }
 
 // checkIndex drops the index of the state history, which pathdb then makes again, if a crash left entries of histories
 // that are lost and may not come again. pathdb takes such entries for right, which they are only if the same blocks

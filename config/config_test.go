@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,21 @@ func TestCommentedFile(t *testing.T) {
 	c, err := Load(FileName, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, string(want), string(Commented(c)))
+}
+
+// A file that was cut off anywhere is refused, not read with defaults in the place of what is lost.
+func TestFileThatWasCutOffIsRefused(t *testing.T) {
+	whole := string(Commented(Default()))
+	for cut := len(firstLine); cut < len(whole)-1; cut += 37 {
+		_, err := Load(write(t, whole[:cut]), nil, nil)
+		require.Error(t, err, "%d of %d bytes", cut, len(whole))
+	}
+	_, err := Load(write(t, whole[:strings.LastIndex(whole, "\n[")]), nil, nil)
+	require.ErrorContains(t, err, "is cut off")
+	_, err = Load(write(t, whole+"\n# added by hand\n"), nil, nil)
+	require.NoError(t, err)
+	_, err = Load(write(t, "[sync]\nmode = \"full\"\n"), nil, nil)
+	require.NoError(t, err, "a file written by hand promises no last line")
 }
 
 func TestEverySettingHasAComment(t *testing.T) {

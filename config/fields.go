@@ -83,8 +83,8 @@ func keys(v any) []string {
 // Commented renders a configuration as TOML with its comments.
 func Commented(c *Config) []byte {
 	var b strings.Builder
-	b.WriteString("# bornode.toml: every setting with its default. Each can also be given in the environment\n" +
-		"# (BORNODE_ + the key in capitals with dots as underscores) or as a flag of `bornode run`.\n")
+	b.WriteString(firstLine + "\n# Each can also be given in the environment (BORNODE_ + the key in capitals with dots as underscores)\n" +
+		"# or as a flag of `bornode run`.\n")
 	for _, s := range sections(c) {
 		if len(s.fields) == 0 {
 			continue
@@ -104,7 +104,20 @@ func Commented(c *Config) []byte {
 			fmt.Fprintf(&b, "%s = %s\n", name, literal(f.value))
 		}
 	}
+	b.WriteString("\n" + lastLine + "\n")
 	return []byte(b.String())
+}
+
+// A commented file says in its first line that it has the last one, so that a file that was cut off between two lines, and
+// is TOML still, does not pass for one that leaves the settings of its lost half at their defaults.
+const (
+	firstLine = "# bornode.toml: every setting with its default. Without its last line this file was cut off, and is refused."
+	lastLine  = "# end of bornode.toml"
+)
+
+// isCutOff reports whether a text begins as a commented file and lacks its end.
+func isCutOff(text string) bool {
+	return strings.HasPrefix(text, firstLine) && !strings.Contains(text, "\n"+lastLine)
 }
 
 // literal is a value in TOML.

@@ -2,8 +2,10 @@ package config
 
 import (
 	"fmt"
-	"os"
+	"path/filepath"
 	"strings"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Set changes one setting from its text form, as a flag would.
@@ -28,19 +30,11 @@ func Set(c *Config, assignment string) error {
 	return fmt.Errorf("setting %q: there is no such key", key)
 }
 
-// Write writes the commented file; it refuses to overwrite one unless told to.
+// Write writes the commented file, whole or not at all; it refuses to overwrite one unless told to (os.ErrExist).
 func Write(path string, c *Config, overwrite bool) error {
-	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	if !overwrite {
-		flags = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	folder := vfs.OS(filepath.Dir(path), vfs.Modes{File: 0o644, Dir: 0o755})
+	if overwrite {
+		return vfs.ReplaceFile(folder, filepath.Base(path), Commented(c))
 	}
-	f, err := os.OpenFile(path, flags, 0o644)
-	if err != nil {
-		return err
-	}
-	if _, err := f.Write(Commented(c)); err != nil {
-		_ = f.Close()
-		return err
-	}
-	return f.Close()
+	return vfs.CreateFile(folder, filepath.Base(path), Commented(c))
 }

@@ -37,6 +37,9 @@ func Load(path string, environ []string, flags *pflag.FlagSet) (*Config, error) 
 		if err != nil {
 			return nil, fmt.Errorf("configuration: %w", err)
 		}
+		if isCutOff(string(text)) {
+			return nil, fmt.Errorf("configuration %s is cut off: its last line, %q, is missing; restore the file from a copy, or add that line if nothing else is missing", path, lastLine)
+		}
 		if err := checkKeys(path, text, known); err != nil {
 			return nil, err
 		}

@@ -138,9 +138,14 @@ func (n *Node) openNetwork() (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
+	_, lost := os.Stat(path)
 	key, err := tcp.LoadOrCreateIdentity(path)
 	if err != nil {
 		return err
+	}
+	if lib, _ := n.store.LIB(); lib > 0 && errors.Is(lost, fs.ErrNotExist) {
+		n.log.Warn("this node had no identity key though its folder has blocks, and has made a new one: other nodes know it by the old one; restore the file from a copy and start again, or give the new id to the network's peers and members",
+			zap.String("file", path), zap.String("new_id", string(key.ID())))
 	}
 	cfg := n.cfg.P2P.TCP
 	if cfg.Upgrader, err = n.openUpgrader(); err != nil {

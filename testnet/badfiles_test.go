@@ -80,7 +80,7 @@ func TestBadConfiguration(t *testing.T) {
 		"unknown variable":       {env: []string{"BORNODE_SYNC_MOD=full"}, words: []string{"BORNODE_SYNC_MOD", "BORNODE_SYNC_MODE"}},
 		"value of another kind":  {env: []string{"BORNODE_SYNC_MODE=fast"}, words: []string{"fast", "certified"}},
 		"broken file":            {config: "[[[\n", words: []string{""}},
-		"no genesis":             {flags: []string{"--genesis", filepath.Join(n.Dir, "none.json")}, words: []string{"none.json", "no such file"}},
+		"no genesis":             {flags: []string{"--genesis", filepath.Join(n.Dir, "none.json")}, words: []string{"none.json", "no genesis file", "bornode init"}},
 		"duplicate producer":     {genesis: func(v map[string]any) { producer(v, 1)["account"] = producer(v, 0)["account"] }, words: []string{"genesis.json", "producers", "1"}},
 		"one key twice":          {genesis: func(v map[string]any) { producer(v, 1)["bls_key"] = producer(v, 0)["bls_key"] }, words: []string{"genesis.json", "producers", "bls_key"}},
 		"proof of another key":   {genesis: func(v map[string]any) { producer(v, 1)["proof"] = producer(v, 0)["proof"] }, words: []string{"genesis.json", "producers", "proof"}},

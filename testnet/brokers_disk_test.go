@@ -69,7 +69,10 @@ func TestALeaderWithAFullDiskHandsOver(t *testing.T) {
 	})
 	rounds := 1
 	if long() {
-		rounds = 4
+		rounds = 2
+	}
+	if os.Getenv("BORNODE_STORMS") != "" {
+		rounds = 8
 	}
 	for range rounds {
 		s.eventually("it leads one of the partitions", func() bool {
