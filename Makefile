@@ -32,7 +32,7 @@ test: lint deps build ## unit and conformance tests, race on the pure cores, fir
 	$(GO) test -timeout 15m -run '$(FIRST)' ./testnet
 	$(GO) test -race -short -timeout 15m ./consensus/dpos ./block ./transport/link
 
-test-all: lint deps build ## everything: long simulation, crash storms, all clients (at most 45 min from cold)
+test-all: lint deps build ## everything: long simulation, crash storms, all clients (about 50 min from cold on two cores; aim 45)
 	contracts/build.sh --check
 	BORNODE_LONG=1 $(GO) test -p 2 -timeout 80m ./...
 	$(MAKE) race cgo-less rdma-lab
