@@ -3,7 +3,6 @@ package blockstore
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"time"
 
@@ -82,28 +81,13 @@ func (s *Store) keepAside(reason, name string, data []byte, why string) error {
 	}
 	to := dir + "/" + name
 	if err = s.fs.Mkdir(path.Dir(to)); err == nil {
-		err = s.writeFile(to, data)
+		err = vfs.ReplaceFile(s.fs, to, data) // on a full disk it leaves nothing: each start would leave more
 	}
 	if err != nil {
 		return fmt.Errorf("keep a copy of %s aside: %w", name, err)
 	}
 	s.tellAside(name, to, why)
 	return nil
-}
-
-// writeFile writes a file durably, or removes what it wrote: on a full disk each start would leave more.
-func (s *Store) writeFile(name string, data []byte) error {
-	f, err := s.fs.Open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return err
-	}
-	if err = vfs.WriteAll(f, data, 0); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, s.fs.Remove(name))
-	}
-	return s.fs.SyncDir(path.Dir(name))
 }
 
 func (s *Store) tellAside(name, to, why string) {

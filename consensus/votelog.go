@@ -15,6 +15,7 @@ import (
 
 	"github.com/bornode/bornode/internal/aside"
 	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // The vote log on disk (docs/storage.md):
@@ -58,7 +59,7 @@ type voteLog struct {
 // The marker opens a file made for want of one unless the key is new, and closes a damaged one: it stays there until
 // the driver takes it out, so that a second crash does not make the log look complete.
 func openVoteLog(dir string, account common.Address, genesis common.Hash, marker []byte, newKey bool, log *zap.Logger) (l *voteLog, payloads [][]byte, st logState, err error) {
-	if err := makeDir(dir, syncDir); err != nil {
+	if err := makeDir(dir, vfs.SyncDirAt); err != nil {
 		return nil, nil, 0, fmt.Errorf("make directory of the vote log: %w", err)
 	}
 	lock, err := lockFile(filepath.Join(dir, voteLogLock))
@@ -264,7 +265,7 @@ func (l *voteLog) rewrite(payloads [][]byte) error {
 	}
 	if err == nil {
 		failpoint.Hit("consensus-votelog-rewrite-renamed")
-		err = syncDir(l.dir)
+		err = vfs.SyncDirAt(l.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("rewrite vote log %s: %w", l.path, errors.Join(err, f.Close()))
@@ -289,12 +290,4 @@ func (l *voteLog) close() error {
 		l.lock = nil
 	}
 	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 var (
@@ -276,7 +277,7 @@ func TestRecordsOnDisk(t *testing.T) {
 func TestDirectoryOfTheVoteLogIsDurable(t *testing.T) {
 	base := t.TempDir()
 	var synced []string
-	note := func(dir string) error { synced = append(synced, dir); return syncDir(dir) }
+	note := func(dir string) error { synced = append(synced, dir); return vfs.SyncDirAt(dir) }
 	dir := filepath.Join(base, "a", "b")
 	require.NoError(t, makeDir(dir, note))
 	require.DirExists(t, dir)

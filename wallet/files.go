@@ -14,6 +14,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/accounts/keystore"
 	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Names in the folder of all wallets that start with a dot belong to operations under way; what is left of them after a
@@ -117,16 +119,7 @@ func writeSecret(dir, name string, text []byte, check func([]byte) error) (err e
 	if err := os.Rename(f.Name(), filepath.Join(dir, name)); err != nil {
 		return err
 	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return vfs.SyncDirAt(dir)
 }
 
 // makeDir makes a folder of mode 0700, or checks the one that is there.
@@ -260,5 +253,5 @@ func cleanUp(root string) error {
 			}
 		}
 	}
-	return syncDir(root)
+	return vfs.SyncDirAt(root)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Forms of an exported key.
@@ -100,7 +102,7 @@ func (s *Service) build(ctx context.Context, w *wallet, password string, keys ma
 		}
 		return err
 	}
-	if err := syncDir(s.root); err != nil {
+	if err := vfs.SyncDirAt(s.root); err != nil {
 		return err
 	}
 	return os.RemoveAll(old)
@@ -280,7 +282,7 @@ func (s *Service) Delete(ctx context.Context, name, password string) error {
 		delete(s.wallets, name)
 		s.mu.Unlock()
 		s.log.Warn("wallet deleted", zap.String("wallet", name))
-		if err := errors.Join(syncDir(s.root), os.RemoveAll(gone)); err != nil {
+		if err := errors.Join(vfs.SyncDirAt(s.root), os.RemoveAll(gone)); err != nil {
 			return internal("wallet %s is deleted, but its files stay in %s: remove them: %v", name, gone, err)
 		}
 		return nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/internal/bls"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // maxFileBytes bounds a key file; a real one has some 250 bytes.
@@ -123,19 +124,11 @@ func (l *Local) Save(path string) (err error) {
 		return fmt.Errorf("create producer key: %w", err)
 	}
 	_, err = f.Write(append(b, '\n'))
-	err = errors.Join(err, f.Sync(), f.Close(), syncDir(filepath.Dir(path)))
+	err = errors.Join(err, f.Sync(), f.Close(), vfs.SyncDirAt(filepath.Dir(path)))
 	if err != nil {
 		return fmt.Errorf("write producer key %s: %w", path, err)
 	}
 	return nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Account is the producer's account.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 const (
@@ -35,7 +37,7 @@ func KeepBytes(name string, r io.ReaderAt, size int64, keep int, now time.Time) 
 	if err := writeFile(path, io.NewSectionReader(r, 0, size)); err != nil {
 		return "", keepError(name, errors.Join(err, os.Remove(path)))
 	}
-	return path, keepError(name, errors.Join(syncDir(filepath.Dir(name)), removeOldest(append(copies, path), keep)))
+	return path, keepError(name, errors.Join(vfs.SyncDirAt(filepath.Dir(name)), removeOldest(append(copies, path), keep)))
 }
 
 // KeepFolder is as KeepBytes for a folder and all below it; it compares nothing.
@@ -50,7 +52,7 @@ func KeepFolder(dir string, keep int, now time.Time) (path string, err error) {
 	if err := copyFolder(dir, path); err != nil {
 		return "", keepError(dir, errors.Join(err, os.RemoveAll(path)))
 	}
-	return path, keepError(dir, errors.Join(syncDir(filepath.Dir(dir)), removeOldest(append(copies, path), keep)))
+	return path, keepError(dir, errors.Join(vfs.SyncDirAt(filepath.Dir(dir)), removeOldest(append(copies, path), keep)))
 }
 
 func keepError(name string, err error) error {
@@ -147,7 +149,7 @@ func copyFolder(from, to string) error {
 		return writeFile(target, f)
 	})
 	for _, dir := range made {
-		err = errors.Join(err, syncDir(dir))
+		err = errors.Join(err, vfs.SyncDirAt(dir))
 	}
 	return err
 }
@@ -158,12 +160,4 @@ func removeOldest(copies []string, keep int) (err error) {
 		err = errors.Join(err, os.RemoveAll(path))
 	}
 	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -114,8 +114,11 @@ func (o osFS) Mkdir(dir string) error {
 	return o.SyncDir(filepath.Dir(dir))
 }
 
-func (o osFS) SyncDir(dir string) error {
-	d, err := os.Open(o.path(dir))
+func (o osFS) SyncDir(dir string) error { return SyncDirAt(o.path(dir)) }
+
+// SyncDirAt makes the names in the operating system's folder with this path durable.
+func SyncDirAt(dir string) error {
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}

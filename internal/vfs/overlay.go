@@ -113,8 +113,13 @@ func (o *overlay) Remove(name string) error {
 	if err != nil {
 		return err
 	}
-	o.bytes -= int64(len(n.pages)) * overlayPage
 	o.files[path.Clean(name)] = nil
+	for _, other := range o.files {
+		if other == n { // it has a second name
+			return nil
+		}
+	}
+	o.bytes -= int64(len(n.pages)) * overlayPage
 	return nil
 }
 

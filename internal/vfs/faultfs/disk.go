@@ -296,6 +296,14 @@ func (d *Disk) parent(name string) (*dir, string, error) {
 	return p, base, nil
 }
 
+// parents is parent of two names.
+func (d *Disk) parents(from, to string) (p *dir, base string, q *dir, target string, err error) {
+	if p, base, err = d.parent(from); err == nil {
+		q, target, err = d.parent(to)
+	}
+	return p, base, q, target, err
+}
+
 func (p *dir) set(base string, f *inode) {
 	if f == nil {
 		delete(p.now, base)

@@ -78,11 +78,7 @@ func (d *Disk) Rename(from, to string) error {
 		d.dirs[path.Clean(to)] = moved
 		return nil
 	}
-	p, base, err := d.parent(from)
-	if err != nil {
-		return err
-	}
-	q, target, err := d.parent(to)
+	p, base, q, target, err := d.parents(from, to)
 	if err != nil {
 		return err
 	}
@@ -108,11 +104,7 @@ func (d *Disk) Rename(from, to string) error {
 func (d *Disk) Link(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p, base, err := d.parent(from)
-	if err != nil {
-		return err
-	}
-	q, target, err := d.parent(to)
+	p, base, q, target, err := d.parents(from, to)
 	if err != nil {
 		return err
 	}
