@@ -88,7 +88,7 @@ func TestDamageEndsInARemedy(t *testing.T) {
 		dir, segments := copied(t)
 		flipByte(t, segments[1], 3)
 		out, err := runFor(t, "fsck", "--dir", dir)
-		requireCode(t, exit.Failure, out, err)
+		requireCode(t, exit.Damage, out, err)
 		require.Contains(t, out, "bornode fsck --repair mends")
 		for _, args := range [][]string{{"fsck", "--repair"}, {"fsck"}} {
 			out, err = runFor(t, append(args, "--dir", dir)...)

@@ -43,6 +43,9 @@ func (s *Store) foundDamage(file string, pos int64, cause error) {
 		s.lost.files++
 	}
 	s.m.damagedFiles.Inc()
+	if s.looks != nil {
+		s.looks(file, pos, cause)
+	}
 	s.log.Warn("a file of the topic store is damaged; the partitions with records there are copied again from other replicas",
 		zap.String("file", file), zap.Int64("position", pos), zap.String("set_aside_as", s.setAside(file)), zap.NamedError("found", cause))
 }

@@ -28,17 +28,18 @@ const (
 	producerExpiry   = 24 * time.Hour
 	producersPerTick = 20000 // looked at by one Tick
 
-	chunkBytes        = 1 << 20 // appended bytes are kept and written in pieces of this
-	scanBytes         = 4 << 20 // start-up reads segments in steps of this
-	gapBytes          = 4 << 10 // Read reads over records of others up to this to save a call
-	indexBlockEntries = 170     // entries of an index file that are read together: 4 KiB
-	maxRunsPerRead    = 64      // pieces of the log that one Read plans with
-	retryInterval     = time.Second
-	readTries         = 3                // of one read of a start
-	closeWait         = 30 * time.Second // for the last sync
-	keptSnapshots     = 2
-	maxNumbersLost    = 1 << 16 // partitions that may have been created in damaged bytes
-	maxAsideNames     = 100     // dated names that one second may give to files of one name
+	chunkBytes         = 1 << 20 // appended bytes are kept and written in pieces of this
+	scanBytes          = 4 << 20 // start-up reads segments in steps of this
+	gapBytes           = 4 << 10 // Read reads over records of others up to this to save a call
+	indexBlockEntries  = 170     // entries of an index file that are read together: 4 KiB
+	maxRunsPerRead     = 64      // pieces of the log that one Read plans with
+	retryInterval      = time.Second
+	readTries          = 3                // of one read of a start
+	closeWait          = 30 * time.Second // for the last sync
+	keptSnapshots      = 2
+	maxNumbersLost     = 1 << 16 // partitions that may have been created in damaged bytes
+	maxAsideNames      = 100     // dated names that one second may give to files of one name
+	maxInspectFindings = 1024    // places that Inspect tells of
 
 	partitionsPerHold = 32       // encoded into a snapshot while appends wait
 	partitionsPerTick = 20000    // looked at by one Tick for retention

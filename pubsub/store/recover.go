@@ -267,6 +267,9 @@ func (s *Store) loadIndex(seg uint32) ([]*run, error) {
 		return nil, err
 	}
 	s.log.Warn("an index file is lost or damaged; it is rebuilt from its segment", zap.String("file", indexName(seg)), zap.Error(err))
+	if s.looks != nil && !errors.Is(err, os.ErrNotExist) { // a crash may leave a full segment without its index
+		s.looks(indexName(seg), 0, err)
+	}
 	j, err := s.scanRuns(seg)
 	if err != nil {
 		return nil, err

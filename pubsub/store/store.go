@@ -40,9 +40,10 @@ type Store struct {
 	producers atomic.Int64
 	hold      atomic.Pointer[func(id ID, start int64) int64]
 	onDamage  atomic.Pointer[func(id ID, err error)]
-	heights   atomic.Pointer[heights] // nil: not known
-	lost      *losses                 // while the store opens
-	making    sync.Mutex              // one change of heights at a time
+	heights   atomic.Pointer[heights]                   // nil: not known
+	lost      *losses                                   // while the store opens
+	looks     func(file string, pos int64, cause error) // of Inspect; nil: the store is in use
+	making    sync.Mutex                                // one change of heights at a time
 
 	rebuilding sync.Mutex // one index file at a time
 
@@ -78,6 +79,11 @@ type segment struct {
 // Damaged files do not keep it from opening: the partitions with records there lose their copy (see damage.go). Errors say
 // that another process has the store, or that its files cannot be reached or written.
 func Open(cfg Config, fs vfs.FS, log *zap.Logger, reg prometheus.Registerer) (*Store, error) {
+	return openStore(cfg, fs, log, reg, nil)
+}
+
+// openStore is Open; looks is told of every damaged place, nil for a store in use.
+func openStore(cfg Config, fs vfs.FS, log *zap.Logger, reg prometheus.Registerer, looks func(file string, pos int64, cause error)) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -103,7 +109,7 @@ func Open(cfg Config, fs vfs.FS, log *zap.Logger, reg prometheus.Registerer) (*S
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, fs: fs, log: log, files: vfs.NewOpenFiles(fs, maxOpenFiles), wal: newWAL(&cfg), lock: lock, clock: cfg.clock.wall, ages: newAgeClock(cfg.clock),
+	s := &Store{cfg: cfg, fs: fs, log: log, files: vfs.NewOpenFiles(fs, maxOpenFiles), wal: newWAL(&cfg), lock: lock, looks: looks, clock: cfg.clock.wall, ages: newAgeClock(cfg.clock),
 		byID: make(map[ID]*Partition), byNumber: make(map[uint32]*Partition), nextNumber: 1,
 		segs: make(map[uint32]*segment), stop: make(chan struct{}), lost: &losses{parts: make(map[uint32]struct{}), behind: make(map[uint32]struct{})}}
 	s.wal.prepare, s.wal.now = s.prepareSeal, s.ages.nowMillis

@@ -48,7 +48,7 @@ func newIdentity(key crypto.PrivKey) (*Identity, error) {
 // LoadOrCreateIdentity reads the identity file at path, or creates it (mode 0600, its folder must exist). The file
 // holds libp2p's encoding of the private key in base64. A file that others may read is refused.
 func LoadOrCreateIdentity(path string) (*Identity, error) {
-	id, err := loadIdentity(path)
+	id, err := LoadIdentity(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return id, err
 	}
@@ -58,7 +58,7 @@ func LoadOrCreateIdentity(path string) (*Identity, error) {
 	}
 	err = id.save(path)
 	if errors.Is(err, fs.ErrExist) {
-		return loadIdentity(path) // another process was first
+		return LoadIdentity(path) // another process was first
 	}
 	if err != nil {
 		return nil, err
@@ -66,7 +66,8 @@ func LoadOrCreateIdentity(path string) (*Identity, error) {
 	return id, nil
 }
 
-func loadIdentity(path string) (*Identity, error) {
+// LoadIdentity reads the identity file at path and changes nothing. A file that others may read is refused.
+func LoadIdentity(path string) (*Identity, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("tcp: identity file: %w", err)

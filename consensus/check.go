@@ -1,0 +1,52 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/bornode/bornode/internal/exit"
+)
+
+// voteLogRemedy is what helps a vote log that a node cannot start with: it must not sign what it might have signed before.
+const voteLogRemedy = "put back the copy of a moment when the node had stopped, or move the file away: the node then signs nothing until what it may have signed before cannot matter any more"
+
+// CheckVoteLog reads the vote log in dir as a start of the producer would, and changes nothing. used says that the
+// folder has blocks, so that a missing log is a lost one. It must not run beside a process that uses the folder.
+func CheckVoteLog(dir string, account common.Address, genesis common.Hash, used bool) []exit.Finding {
+	path := filepath.Join(dir, voteLogName)
+	finding := func(harmless bool, remedy, format string, args ...any) []exit.Finding {
+		return []exit.Finding{{Part: "votes", File: path, Problem: fmt.Sprintf(format, args...), Remedy: remedy, Harmless: harmless}}
+	}
+	raw, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && !used:
+		return nil
+	case errors.Is(err, os.ErrNotExist):
+		return finding(false, voteLogRemedy, "the vote log is missing, and the folder has blocks")
+	case err != nil:
+		return finding(false, "give the node's account the right to read it, or replace the disk", "the vote log cannot be read: %v", err)
+	}
+	if err := checkVoteLogHeader(path, raw, account, genesis); err != nil {
+		return finding(false, voteLogRemedy, "%v", err)
+	}
+	payloads, good := parseEntries(raw[voteLogHeaderSize:])
+	rest := raw[voteLogHeaderSize+good:]
+	later := salvage(rest)
+	_, lost, err := decodePayloads(append(payloads, later...))
+	switch {
+	case err != nil:
+		return finding(false, voteLogRemedy, "%v", err)
+	case len(later) > 0:
+		return finding(false, "the next start keeps a copy of it and signs nothing until what was lost cannot matter any more; a copy of a moment when the node had stopped spares the wait",
+			"entries from byte %d on are damaged, and %d whole ones follow", voteLogHeaderSize+good, len(later))
+	case len(rest) > 0:
+		return finding(true, "the next start keeps a copy of the file and cuts them off", "its last %d bytes are no whole entry, as a crash while it was written leaves them", len(rest))
+	case lost:
+		return finding(true, "the node signs again when what it may have signed before cannot matter any more", "it does not tell all that was signed")
+	}
+	return nil
+}
