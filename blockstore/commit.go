@@ -236,6 +236,9 @@ func (s *Store) persist(st *stage) error {
 		return fmt.Errorf("commit to %s: %w", metaDir, err)
 	}
 	failpoint.Hit("blockstore.meta.commit.after")
+	if err := s.writeSuperblock(&st.next, st.sealed > 0); err != nil {
+		return err
+	}
 	s.publish(st)
 	if st.sealed > 0 {
 		return s.markHashed(s.lib.Height)

@@ -23,9 +23,7 @@ func (s *Store) completeSegments() error {
 	if !s.has {
 		return nil
 	}
-	if err := s.checkListed(); err != nil {
-		return err
-	}
+	s.forgetPruned()
 	names, err := s.fs.List(segmentDir)
 	if err != nil {
 		return err
@@ -65,20 +63,15 @@ func (s *Store) completeSegments() error {
 	return s.meta.Write(batch, &opt.WriteOptions{Sync: true})
 }
 
-// checkListed refuses a list that contradicts the LIB: both are written in one batch, so one of them is an old version
-// that damage has brought back. Entries of pruned segments can come back the same way; they are passed over.
-func (s *Store) checkListed() error {
+// forgetPruned passes over entries of pruned segments, which damage can bring back.
+func (s *Store) forgetPruned() {
 	kept := s.sealed[:0]
 	for _, seg := range s.sealed {
-		if seg.Number >= s.lib.Segment || seg.Last >= s.lib.SegmentFirst {
-			return s.lostMeta("it says that block %d is the last irreversible one, and lists %s with blocks up to %d", s.lib.Height, seg.Name, seg.Last)
-		}
 		if seg.Last >= s.lib.First {
 			kept = append(kept, seg)
 		}
 	}
 	s.sealed = kept
-	return nil
 }
 
 // segmentBetween describes an unlisted segment from its file and its neighbours.

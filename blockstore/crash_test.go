@@ -197,7 +197,32 @@ func (r *runner) check(disk *faultfs.Disk, acked int, small bool, what string) i
 	report, err := s.Fsck(r.t.Context(), blockstore.FsckOptions{}, nil)
 	require.NoError(r.t, err, what)
 	require.True(r.t, report.Sound(), "%s: %+v", what, report)
+	for _, p := range report.Problems {
+		taken := p.Kind == blockstore.ProblemSuperblock || strings.Contains(p.Text, "the superblock names")
+		require.False(r.t, taken && acked > 0, "%s: a crash is taken for damage: %+v", what, p)
+	}
+	r.checkWithoutMeta(disk, acked, what)
 	return n
+}
+
+// checkWithoutMeta opens a copy of what a crash left whose primary database is lost as well: the superblock has a LIB that
+// was reached, and the blocks up to it are there.
+func (r *runner) checkWithoutMeta(disk *faultfs.Disk, acked int, what string) {
+	r.t.Helper()
+	if acked == 0 { // no LIB, or one that nobody was told of
+		return
+	}
+	lost := disk.Copy()
+	lost.Lose("meta/")
+	s, err := blockstore.Open(crashConfig(lost, false), nil, nil)
+	require.NoError(r.t, err, what)
+	defer s.Close()
+	height, hash := s.LIB()
+	require.False(r.t, s.Empty(), what)
+	require.LessOrEqual(r.t, int(height), len(r.chain)-1, what) //nolint:gosec // small
+	require.Equal(r.t, r.chain[height].Hash(), hash, what)
+	requireChain(r.t, s, r.chain[s.FirstHeight():height+1])
+	require.Equal(r.t, string(final(r.chain[:height+1]...).Root), string(s.Root()), what)
 }
 
 // finish runs the rest of the script on what a crash left: the store must be fully usable again.

@@ -218,6 +218,7 @@ func TestLostDatabases(t *testing.T) {
 	t.Run("meta", func(t *testing.T) {
 		disk := disk0.Copy()
 		disk.Lose("meta/")
+		disk.Lose("SUPER.")
 		_, err := blockstore.Open(config(disk), nil, nil)
 		require.ErrorContains(t, err, "restore it from a backup")
 		require.Equal(t, exit.Damage, exit.Code(err))

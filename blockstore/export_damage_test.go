@@ -32,3 +32,12 @@ func SwapLIB(t *testing.T, cfg Config, earlier []byte) (present []byte) {
 	require.NoError(t, s.Close())
 	return present
 }
+
+// PutFormat gives a closed store another format.
+func PutFormat(t *testing.T, cfg Config, version string) {
+	t.Helper()
+	s, err := Open(cfg, nil, nil)
+	require.NoError(t, err)
+	require.NoError(t, s.meta.Put([]byte(keyFormat), []byte(version), &opt.WriteOptions{Sync: true}))
+	require.NoError(t, s.Close())
+}

@@ -33,6 +33,7 @@ const (
 	ProblemProof        = "proof"        // the LIB, its certificates or the consensus root
 	ProblemReversible   = "reversible"   // a reversible block
 	ProblemMeta         = "meta"         // the primary database; opening the store for use rebuilds it from what can be read
+	ProblemSuperblock   = "superblock"   // a copy of the superblock; opening the store for use writes it again
 	ProblemDerived      = "derived"      // the database of derived data; opening the store for use rebuilds it
 )
 

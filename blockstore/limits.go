@@ -24,6 +24,9 @@ const (
 	maxIndexedAtOnce     = 16 << 10            // blocks that one mark of the transaction index moves over
 	maxDatabaseFileBytes = 1 << 30             // file of a database that is read whole; the largest, a journal, has its write buffer
 
+	maxSuperblockBytes   = 1 << 30 // a consensus root is large after a stall of months only
+	superblockSyncWrites = 64      // commits that a power cut may take from the superblock
+
 	minSegmentBytes = 4 << 10 // for tests; real segments are far larger
 	maxSegmentBytes = block.MaxSegmentBytes
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/lru"
-	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/syndtr/goleveldb/leveldb"
 	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
@@ -73,6 +72,9 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())
 	}
 	s.hashed = true
+	if err := s.writeSuperblock(&s.state, true); err != nil {
+		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())
+	}
 	s.openPage()
 	s.metrics = newMetrics(reg, s)
 	if err := s.readRemembered(); err != nil {
@@ -127,10 +129,14 @@ func (s *Store) open() (err error) {
 	return s.openTransactionIndex()
 }
 
-// load reads the state; recovered says that the database may have lost entries.
-func (s *Store) load(recovered bool) error {
+// load reads the state and holds it against the superblock, nil if there is none; recovered says that the database may
+// have lost entries.
+func (s *Store) load(super *superblock, recovered bool) error {
 	s.state = state{rev: make(map[common.Hash]*reversible)}
-	if err := s.loadLIB(recovered); err != nil {
+	if err := s.checkFormat(); err != nil {
+		return err
+	}
+	if err := s.loadLIB(super, recovered); err != nil {
 		return err
 	}
 	return s.loadReversible()
@@ -193,37 +199,45 @@ func (s *Store) derivedError(err error) error {
 	return err
 }
 
-func (s *Store) loadLIB(recovered bool) (err error) {
+func (s *Store) loadLIB(super *superblock, recovered bool) (err error) {
 	if s.has, err = getRLP(s.meta, keyLIB, &s.lib); err != nil {
 		return err
 	}
-	if !s.has {
-		return s.checkNew(recovered)
-	}
-	if s.root, err = get(s.meta, []byte(keyRoot)); err != nil {
-		return err
-	}
-	if s.qc, err = getCertificate(s.meta, keyQC); err != nil {
-		return err
-	}
-	if s.fc, err = getCertificate(s.meta, keyFC); err != nil {
-		return err
-	}
-	it := s.meta.NewIterator(util.BytesPrefix([]byte{prefixSegment}), nil)
-	defer it.Release()
-	for it.Next() {
-		n := binary.BigEndian.Uint32(it.Key()[1:])
-		var m segmentMeta
-		if err := rlp.DecodeBytes(it.Value(), &m); err != nil {
-			return fmt.Errorf("entry of segment %d: %w", n, err)
+	if s.has {
+		if s.root, err = get(s.meta, []byte(keyRoot)); err != nil {
+			return err
 		}
-		s.sealed = append(s.sealed, sealedSegment(n, m))
+		if s.qc, err = getCertificate(s.meta, keyQC); err != nil {
+			return err
+		}
+		if s.fc, err = getCertificate(s.meta, keyFC); err != nil {
+			return err
+		}
+		if s.sealed, err = readSealed(s.meta); err != nil {
+			return err
+		}
 	}
-	return it.Error()
+	if err := s.checkAgainst(super); err != nil || s.has {
+		return err
+	}
+	return s.checkNew(recovered)
 }
 
 func sealedSegment(n uint32, m segmentMeta) Segment {
 	return Segment{Number: n, First: m.First, Last: m.Last, Size: int64(m.Size), Sealed: true, Name: segmentName(n)} //nolint:gosec // our own
+}
+
+// checkFormat refuses the store of another program. An absent format is one of a new store, or lost with other entries.
+func (s *Store) checkFormat() error {
+	v, err := get(s.meta, []byte(keyFormat))
+	if err != nil || v == nil || string(v) == format {
+		return err
+	}
+	return formatError(string(v))
+}
+
+func formatError(found string) error {
+	return fmt.Errorf("the store has format %q, this program knows %q; use the program that wrote it", found, format)
 }
 
 // checkNew tells a store that never had a LIB from one whose database was lost: segments of the latter are history
@@ -233,15 +247,12 @@ func (s *Store) checkNew(recovered bool) error {
 	if err != nil {
 		return err
 	}
-	if v != nil && string(v) != format {
-		return fmt.Errorf("the store has format %q, this program knows %q; use the program that wrote it", v, format)
-	}
 	names, err := s.fs.List(segmentDir)
 	if err != nil {
 		return err
 	}
 	if len(names) > 0 && (recovered || v == nil) {
-		return s.lostMeta("there are %d segment files, and it is empty or cannot be read", len(names))
+		return s.lostMeta("there are %d segment files, and it is empty or cannot be read, and so is the superblock", len(names))
 	}
 	if v != nil {
 		return nil

@@ -40,10 +40,15 @@ func (s *Store) Prune(below uint64) (first uint64, err error) {
 			return s.gate.fail("commit to "+metaDir, err)
 		}
 		failpoint.Hit("blockstore.prune.commit.after")
+		next := s.state
+		next.lib, next.sealed = lib, s.sealed[n:]
+		if err := s.writeSuperblock(&next, true); err != nil {
+			return s.gate.fail("prune", err)
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		gone = s.sealed[:n:n]
-		s.lib, s.sealed = lib, s.sealed[n:]
+		s.lib, s.sealed = next.lib, next.sealed
 		s.page.renew(s.directory()) // before the first file goes
 		return nil
 	}})()

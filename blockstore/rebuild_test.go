@@ -151,6 +151,7 @@ func TestTornJournalIsKeptAside(t *testing.T) {
 }
 
 // TestEarlierLIBIsRefused: an old LIB beside a list of newer segments is damage. To go on from it would cut what is final.
+// The superblock knows better; without it the store is refused.
 func TestEarlierLIBIsRefused(t *testing.T) {
 	disk0 := faultfs.New()
 	chain := line(nil, damageBlocks, 1, 2, 300)
@@ -183,6 +184,10 @@ func TestEarlierLIBIsRefused(t *testing.T) {
 		tried++
 		disk := disk0.Copy()
 		blockstore.SwapLIB(t, config(disk), m.lib)
+		whole := open(t, disk.Copy())
+		requireChain(t, whole, chain)
+		require.NoError(t, whole.Close())
+		disk.Lose("SUPER.")
 		_, err := blockstore.Open(config(disk), nil, nil)
 		note := fmt.Sprintf("the LIB of %d blocks in %d segments, of %d", m.blocks, m.segments, segments)
 		require.ErrorContains(t, err, fmt.Sprintf("it says that block %d is the last irreversible one", m.blocks-1), note)

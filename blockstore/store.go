@@ -54,6 +54,7 @@ type Store struct {
 
 	hashed bool           // Open completed hash -> height; owned by run
 	w      writer         // owned by run
+	super  superblocks    // owned by run
 	page   *directoryPage // written by run; nil: the store has no window
 }
 
@@ -180,7 +181,7 @@ func (s *Store) release() error {
 	if s.gate.check() == nil && s.derived != nil && s.has {
 		errs = append(errs, s.markHashed(s.lib.Height))
 	}
-	errs = append(errs, s.w.close(s.gate), s.page.close())
+	errs = append(errs, s.w.close(s.gate), s.super.close(), s.page.close())
 	if s.files != nil {
 		s.files.Close()
 	}

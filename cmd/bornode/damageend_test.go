@@ -98,7 +98,20 @@ func TestDamageEndsInARemedy(t *testing.T) {
 	t.Run("database of the last block", func(t *testing.T) {
 		dir, _ := copied(t)
 		require.NoError(t, os.RemoveAll(filepath.Join(dir, "blocks/meta")))
+		bare := filepath.Join(t.TempDir(), "node")
+		require.NoError(t, os.CopyFS(bare, os.DirFS(dir)))
+		require.NoError(t, os.Chmod(filepath.Join(bare, "keys/identity.key"), 0o600))
 		out, err := runFor(t, "run", "--dir", dir)
+		require.NoError(t, err, out)
+		require.Contains(t, out, "from the superblock")
+		out, err = runFor(t, "fsck", "--dir", dir)
+		require.NoError(t, err, out)
+
+		dir = bare
+		for _, name := range []string{"SUPER.0", "SUPER.1"} {
+			require.NoError(t, os.Remove(filepath.Join(dir, "blocks", name)))
+		}
+		out, err = runFor(t, "run", "--dir", dir)
 		requireCode(t, exit.Damage, out, err)
 		require.Contains(t, out, "move the folder "+filepath.Join(dir, "blocks")+" away")
 	})
