@@ -3,6 +3,7 @@ package blockstore
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bornode/bornode/internal/vfs"
 )
@@ -16,6 +17,8 @@ type Config struct {
 	IndexBuffer  int    `mapstructure:"index_buffer_bytes" comment:"write buffer of the database of receipts and transaction index, bytes"`
 	IndexCache   int    `mapstructure:"index_cache_bytes" comment:"read cache of the database of receipts and transaction index, bytes"`
 
+	RepairWait time.Duration `mapstructure:"repair_wait" comment:"longest time that the reader of a damaged final block waits until it was fetched again from a peer; 0: it is told at once"`
+
 	// FS replaces the operating system's files; nil in real use.
 	FS vfs.FS `mapstructure:"-"`
 }
@@ -28,6 +31,7 @@ func DefaultConfig() Config {
 		MetaBuffer:   16 << 20,
 		IndexBuffer:  16 << 20,
 		IndexCache:   16 << 20,
+		RepairWait:   5 * time.Second,
 	}
 }
 
@@ -39,6 +43,9 @@ func (c *Config) Validate() error {
 	}
 	if c.SegmentBytes < minSegmentBytes || c.SegmentBytes > maxSegmentBytes {
 		errs = append(errs, fmt.Errorf("blockstore: segment_bytes is %d; use %d to %d", c.SegmentBytes, minSegmentBytes, maxSegmentBytes))
+	}
+	if c.RepairWait < 0 || c.RepairWait > maxRepairWait {
+		errs = append(errs, fmt.Errorf("blockstore: repair_wait is %v; use 0 to %v", c.RepairWait, maxRepairWait))
 	}
 	for _, x := range []struct {
 		name  string

@@ -9,32 +9,64 @@ import (
 	"go.uber.org/zap"
 )
 
-// damagedHeights are the irreversible blocks that a reader could not read and that nobody has restored yet. Every read
-// of the store that meets damage notes it, whoever reads: the synchronisation asks for the list (Damaged), fetches the
-// blocks from peers and calls Replace. What does not fit is noted by a later read.
+// damagedHeights are the irreversible blocks that a reader could not read and that nobody has restored yet: the one
+// place that says so. Every read of the store that meets damage notes it, whoever reads, and tells the synchronisation
+// at once (wanted), which asks for the list (Damaged), fetches the blocks from peers and calls Replace. Readers of one
+// block share its repair (repairs.go). What does not fit is noted by a later read.
 type damagedHeights struct {
+	wanted chan struct{} // capacity 1: a block was noted, or a reader began to wait for one
+
 	mu      sync.Mutex
-	heights map[uint64]struct{}
+	heights map[uint64]*damagedBlock
+	waiting int // readers that wait
 }
 
-// note reports whether the height is new.
-func (d *damagedHeights) note(height uint64) bool {
+// damagedBlock is one of them.
+type damagedBlock struct {
+	attempt  *repairAttempt // that readers wait for; nil: none do
+	repaired chan struct{}  // closed when the block is whole again, or pruned
+}
+
+// note reports whether the height is new, and known whether it is in the list now.
+func (d *damagedHeights) note(height uint64) (isNew, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, known := d.heights[height]; known || len(d.heights) >= maxDamagedHeights {
-		return false
+		return false, known
 	}
 	if d.heights == nil {
-		d.heights = make(map[uint64]struct{})
+		d.heights = make(map[uint64]*damagedBlock)
 	}
-	d.heights[height] = struct{}{}
-	return true
+	d.heights[height] = &damagedBlock{repaired: make(chan struct{})}
+	d.wake()
+	return true, true
 }
 
+// wake tells the synchronisation that there is something to do.
+func (d *damagedHeights) wake() {
+	select {
+	case d.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// forget ends the waits for a block that is whole again, or that was pruned.
 func (d *damagedHeights) forget(height uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.forgetLocked(height)
+}
+
+func (d *damagedHeights) forgetLocked(height uint64) {
+	b := d.heights[height]
+	if b == nil {
+		return
+	}
 	delete(d.heights, height)
+	close(b.repaired)
+	if b.attempt != nil {
+		close(b.attempt.ended)
+	}
 }
 
 // rememberDamaged keeps the heights of blocks that a repair found damaged and did not restore, over the restart that
@@ -88,7 +120,7 @@ func (s *Store) Damaged() []uint64 {
 	out := make([]uint64, 0, len(s.damaged.heights))
 	for h := range s.damaged.heights {
 		if h < first { // pruned since
-			delete(s.damaged.heights, h)
+			s.damaged.forgetLocked(h)
 			continue
 		}
 		out = append(out, h)
@@ -114,7 +146,7 @@ func (s *Store) corrupt(height uint64, cause error) error {
 	}
 	if last, _ := s.LIB(); height > last {
 		s.log.Error("a stored reversible block is damaged", zap.Uint64("height", height), zap.Error(cause))
-	} else if s.damaged.note(height) {
+	} else if isNew, _ := s.damaged.note(height); isNew {
 		s.log.Error("a stored block is damaged; the running node fetches it again from a peer", zap.Uint64("height", height), zap.Error(cause))
 	}
 	return ErrCorrupt{Height: height, Cause: cause}

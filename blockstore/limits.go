@@ -1,6 +1,8 @@
 package blockstore
 
 import (
+	"time"
+
 	"github.com/bornode/bornode/block"
 )
 
@@ -20,12 +22,15 @@ const (
 	maxAsideTries        = 100                 // folders that one second and reason may take in the aside folder
 	maxAsideListed       = 100                 // folders below the aside folder that Fsck lists
 	maxDamagedHeights    = 1024                // damaged blocks that wait to be replaced
+	maxWaitingReaders    = 1024                // readers that wait for repairs at the same time; later ones are told at once
 	maxVainHashBytes     = 256 << 20           // bytes that a start hashes for what only looks like a record
 	maxIndexedAtOnce     = 16 << 10            // blocks that one mark of the transaction index moves over
 	maxDatabaseFileBytes = 1 << 30             // file of a database that is read whole; the largest, a journal, has its write buffer
 
 	maxSuperblockBytes   = 1 << 30 // a consensus root is large after a stall of months only
 	superblockSyncWrites = 64      // commits that a power cut may take from the superblock
+
+	maxRepairWait = time.Minute // largest store.repair_wait: clients of JSON-RPC give up sooner
 
 	minSegmentBytes = 4 << 10 // for tests; real segments are far larger
 	maxSegmentBytes = block.MaxSegmentBytes

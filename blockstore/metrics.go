@@ -13,6 +13,8 @@ type metrics struct {
 	corrupt   prometheus.Counter
 	cacheHits prometheus.Counter
 	cacheMiss prometheus.Counter
+
+	repairWaits, repairWaitsFailed prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
@@ -37,11 +39,15 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		}
 		return 0
 	})
+	gauge("damaged_blocks", "Irreversible blocks known to be damaged that are not fetched again yet.", func() float64 { return float64(len(s.Damaged())) })
+	gauge("repair_waiting_readers", "Readers that wait for a damaged block to be fetched again.", func() float64 { return float64(s.damaged.waitingReaders()) })
 	return &metrics{
-		commits:  counter("commits_total", "Groups of operations made durable by one sync."),
-		grouped:  counter("operations_total", "Operations made durable."),
-		appended: counter("appended_bytes", "Bytes appended to segments."),
-		corrupt:  counter("corrupt_reads_total", "Reads that met a damaged record."),
+		repairWaits:       counter("repair_waits_total", "Waits of readers for a damaged block to be fetched again."),
+		repairWaitsFailed: counter("repair_waits_failed_total", "Reads that met a damaged block and could not wait until it was whole: no peer has it, it took too long, or too many waited."),
+		commits:           counter("commits_total", "Groups of operations made durable by one sync."),
+		grouped:           counter("operations_total", "Operations made durable."),
+		appended:          counter("appended_bytes", "Bytes appended to segments."),
+		corrupt:           counter("corrupt_reads_total", "Reads that met a damaged record."),
 		seconds: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "bornode_blockstore_commit_seconds", Help: "Time to make one group durable.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16),

@@ -67,6 +67,7 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 		ops:     make(chan *op, maxQueuedOps),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}), replaced: make(chan struct{}, 1),
+		damaged: damagedHeights{wanted: make(chan struct{}, 1)},
 	}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())

@@ -22,11 +22,22 @@ type EVMChain interface {
 	Err() error // nil: the execution saw all headers that it asked for
 }
 
+// HeaderReader is where an EVMChain has its headers from. Safe for concurrent use; nil without an error: unknown.
+type HeaderReader interface {
+	Config() *params.ChainConfig
+	CurrentHeader() *types.Header
+	HeaderByNumber(n uint64) (*types.Header, error)
+	HeaderByHash(h common.Hash) (*types.Header, error)
+}
+
+// NewEVMChain is an EVMChain for one execution over headers that are read elsewhere.
+func NewEVMChain(headers HeaderReader) EVMChain { return &evmChain{c: headers} }
+
 // Context is a new EVMChain.
-func (c *Chain) Context() EVMChain { return &evmChain{c: c} }
+func (c *Chain) Context() EVMChain { return NewEVMChain(c) }
 
 type evmChain struct {
-	c      *Chain
+	c      HeaderReader
 	failed atomic.Pointer[error]
 }
 
@@ -44,7 +55,7 @@ func (x *evmChain) header(h *types.Header, err error) *types.Header {
 	return h
 }
 
-func (x *evmChain) Config() *params.ChainConfig  { return x.c.config }
+func (x *evmChain) Config() *params.ChainConfig  { return x.c.Config() }
 func (x *evmChain) CurrentHeader() *types.Header { return x.c.CurrentHeader() }
 func (x *evmChain) Engine() consensus.Engine     { return engine{} }
 func (x *evmChain) GetHeaderByNumber(n uint64) *types.Header {

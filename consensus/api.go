@@ -71,6 +71,9 @@ type Deps struct {
 	Signer   Signer  // nil: an observer
 	// Txs gives the transactions for a block on this parent; nil builds empty blocks.
 	Txs func(parent common.Hash) chain.TxSource
+	// Repaired is closed when an irreversible block that a read of the store found damaged is whole again; nil: it is not
+	// known to be damaged. Without the function execution tries from time to time.
+	Repaired func(height uint64) <-chan struct{}
 	// OnEvidence is told of provable faults, from the driver's goroutine: it must not block. May be nil.
 	OnEvidence func(dpos.Evidence)
 	// OnBadVotes is told of votes that failed verification, from the goroutine that called AddVotes or from the driver's:

@@ -12,14 +12,19 @@ import (
 
 // awaitedRepair is the executor's wait for an irreversible block that is damaged on this node's disk. Execution needs such
 // a block for its hash (BLOCKHASH) or to roll the state back. The store that met the damage has noted the block for the
-// synchronisation, which fetches it from a peer and replaces it; until then the work is tried again from time to time,
-// and nothing else is executed. The machine's goroutine owns it.
+// synchronisation, which fetches it from a peer and replaces it; then the work is tried again, and from time to time before
+// that. Nothing else is executed meanwhile, and there is no bound, unlike for other readers (blockstore.ReadRepaired):
+// without the block this node can say nothing. The machine's goroutine owns it.
 type awaitedRepair struct {
-	damaged bool // the last work met damage
-	height  uint64
-	pause   time.Duration
-	retry   <-chan time.Time // nil: work may be handed to the executor
+	damaged  bool // the last work met damage
+	height   uint64
+	pause    time.Duration
+	retry    <-chan time.Time // nil: work may be handed to the executor
+	repaired <-chan struct{}  // ends the pause early
 }
+
+// tryAgain ends a pause.
+func (r *awaitedRepair) tryAgain() { r.retry, r.repaired = nil, nil }
 
 // awaitRepair puts work back that failed for a damaged irreversible block and has it tried again; false if that is not
 // why it failed, or if it did not fail. A reversible block is fetched by nobody while the store holds its record. Our own
@@ -45,6 +50,9 @@ func (c *core) awaitRepair(o outcome) bool {
 		r.pause = min(2*r.pause, repairRetryMost)
 	}
 	r.damaged, r.height, r.retry = true, corrupt.Height, time.After(r.pause)
+	if c.d.deps.Repaired != nil {
+		r.repaired = c.d.deps.Repaired(corrupt.Height)
+	}
 	c.d.m.awaitsRepair.Set(1)
 	c.work.putBack(o.work)
 	return true

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -78,6 +79,44 @@ func TestImportWaitsForADamagedBlock(t *testing.T) {
 		damaged.Store(false)
 		require.NoError(t, <-took)
 		require.Greater(t, m.chain.lib(), before)
+	})
+}
+
+// Execution goes on when the block is repaired, not when the pause between two tries ends.
+func TestARepairEndsThePause(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		blocks, _ := l.history(60)
+		var damaged atomic.Bool
+		whole := make(chan struct{})
+		m := l.observer()
+		m.chain.damaged = func() error {
+			if damaged.Load() {
+				return block.ErrCorrupt{Height: 1, Cause: errors.New("checksum differs")}
+			}
+			return nil
+		}
+		m.start(func(_ *Config, d *Deps) {
+			d.Repaired = func(height uint64) <-chan struct{} {
+				require.EqualValues(l.t, 1, height)
+				return whole
+			}
+		})
+		_, err := m.driver.AddRange(m.ctx, blocks[:30], Full)
+		require.NoError(l.t, err)
+		damaged.Store(true)
+		took := make(chan error, 1)
+		go func() {
+			_, err := m.driver.AddRange(m.ctx, blocks[m.driver.Status().LIB.Height:], Full)
+			took <- err
+		}()
+		l.slots(60) // so that the pause is at its longest
+		synctest.Wait()
+		require.Empty(l.t, took)
+		damaged.Store(false)
+		at := time.Now()
+		close(whole)
+		require.NoError(l.t, <-took)
+		require.Less(l.t, time.Since(at), repairRetryLeast)
 	})
 }
 

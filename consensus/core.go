@@ -177,7 +177,9 @@ func (c *core) loop(ctx context.Context) error {
 			c.jobs = c.jobs[1:]
 			c.signing = true
 		case <-c.repair.retry:
-			c.repair.retry = nil
+			c.repair.tryAgain()
+		case <-c.repair.repaired:
+			c.repair.tryAgain()
 		case o := <-c.executor.out:
 			c.busy = false
 			if err := c.done(ctx, o); err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/ethereum/go-ethereum/core/vm"
 	"github.com/ethereum/go-ethereum/eth/gasestimator"
 	"github.com/holiman/uint256"
-	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
@@ -130,18 +129,6 @@ func corrupt(err error) (uint64, bool) {
 		return c.Height, true
 	}
 	return 0, false
-}
-
-// damaged lists the irreversible blocks that are to be fetched again. Block 0 no peer sends: genesis makes it.
-func (n *Node) damaged() []uint64 {
-	heights := n.store.Damaged()
-	if len(heights) == 0 || heights[0] != 0 {
-		return heights
-	}
-	if err := n.store.Replace(0, n.chain.Genesis()); err != nil {
-		n.log.Error("block 0 is damaged and cannot be put in its place", zap.Error(err))
-	}
-	return heights[1:]
 }
 
 // dutyExecutor is the chain as duties see it.

@@ -63,7 +63,7 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	cfg.Kafka.CertFile, cfg.Kafka.KeyFile, cfg.Kafka.ClientCA = n.cfg.Path(cfg.Kafka.CertFile), n.cfg.Path(cfg.Kafka.KeyFile), n.cfg.Path(cfg.Kafka.ClientCA)
 	log := n.log.Named("topics")
 	b := &brokers{log: log, ledgerAge: cfg.LedgerAge}
-	b.mirror = topics.New(topicsSource{n.chain, ledgerCalls(n.reg)}, log.Named("ledger"))
+	b.mirror = topics.New(topicsSource{n.chain, repairs{n}, ledgerCalls(n.reg)}, log.Named("ledger"))
 	off := promauto.With(n.reg).NewGauge(prometheus.GaugeOpts{Name: "bornode_topics_broker_off_state",
 		Help: "1 while this node serves no topics though it is configured to, because the store of its topics cannot be opened."})
 	if b.store, err = store.Open(cfg.Store, nil, log.Named("store"), n.reg); err != nil {

@@ -13,10 +13,11 @@ import (
 	"github.com/bornode/bornode/contracts"
 )
 
-// topicsSource is the chain as the mirror of the contract Topics reads it.
+// topicsSource is the chain as the mirror of the contract Topics reads it. Its reads wait for damaged blocks.
 type topicsSource struct {
-	c     *chain.Chain
-	calls prometheus.Counter // nil: not counted
+	c       *chain.Chain
+	repairs repairs
+	calls   prometheus.Counter // nil: not counted
 }
 
 // ledgerCalls counts what the mirror asks of the contract.
@@ -33,7 +34,9 @@ func (s topicsSource) Call(ctx context.Context, h *types.Header, to common.Addre
 	if s.calls != nil {
 		s.calls.Inc()
 	}
-	return s.c.Call(ctx, h, to, data)
+	var out []byte
+	err := s.repairs.ReadRepaired(ctx, func() (err error) { out, err = s.c.Call(ctx, h, to, data); return err })
+	return out, err
 }
 
 // Logs are the events of the contract in the irreversible blocks from..to, in order.
@@ -43,19 +46,10 @@ func (s topicsSource) Logs(ctx context.Context, from, to uint64) ([]*types.Log, 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		h, err := s.c.HeaderByNumber(n)
+		var logs []*types.Log
+		err := s.repairs.ReadRepaired(ctx, func() (err error) { logs, err = s.logsOf(n); return err })
 		if err != nil {
-			return nil, fmt.Errorf("events of block %d: %w", n, err)
-		}
-		if h == nil {
-			return nil, fmt.Errorf("block %d is not stored", n)
-		}
-		if !types.BloomLookup(h.Bloom, contracts.TopicsAddress) {
-			continue
-		}
-		logs, err := s.c.Logs(h.Hash())
-		if err != nil {
-			return nil, fmt.Errorf("events of block %d: %w", n, err)
+			return nil, err
 		}
 		for _, l := range logs {
 			if l.Address == contracts.TopicsAddress {
@@ -64,4 +58,23 @@ func (s topicsSource) Logs(ctx context.Context, from, to uint64) ([]*types.Log, 
 		}
 	}
 	return out, nil
+}
+
+// logsOf are all events of one block.
+func (s topicsSource) logsOf(height uint64) ([]*types.Log, error) {
+	h, err := s.c.HeaderByNumber(height)
+	if err != nil {
+		return nil, fmt.Errorf("events of block %d: %w", height, err)
+	}
+	if h == nil {
+		return nil, fmt.Errorf("block %d is not stored", height)
+	}
+	if !types.BloomLookup(h.Bloom, contracts.TopicsAddress) {
+		return nil, nil
+	}
+	logs, err := s.c.Logs(h.Hash())
+	if err != nil {
+		return nil, fmt.Errorf("events of block %d: %w", height, err)
+	}
+	return logs, nil
 }

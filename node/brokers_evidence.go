@@ -143,7 +143,7 @@ func (n *Node) openEvidence(b *brokers, cfg evidence.Config, dir string, s broke
 
 // watchCheckpoints hands the checkpoints of every final block to evidence, in order, from where the last run ended.
 func (n *Node) watchCheckpoints(ctx context.Context) error {
-	b, source := n.brokers, topicsSource{c: n.chain}
+	b, source := n.brokers, topicsSource{c: n.chain, repairs: repairs{n}}
 	finals := make(chan chain.FinalEvent, eventBuffer)
 	sub := n.chain.SubscribeFinal(finals)
 	defer sub.Unsubscribe()

@@ -170,7 +170,7 @@ func (n *Node) openConsensus() (err error) {
 	deps := consensus.Deps{
 		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Schedule: n.gen.Schedule(),
 		Chain: n.chain, Store: n.store, Network: net, Log: n.log.Named("consensus"), Registry: n.reg,
-		Txs: n.transactions,
+		Txs: n.transactions, Repaired: n.store.Repaired,
 		OnEvidence: func(e dpos.Evidence) {
 			if n.duties != nil {
 				n.duties.accuse(e, n.chain.Sealed)
@@ -211,7 +211,7 @@ func (n *Node) openConsensus() (err error) {
 	n.sync, err = blocksync.New(n.cfg.Sync, blocksync.Deps{
 		Host: n.host, Driver: syncDriver{n.driver, point}, Blocks: n.store, Pool: n.pool, Members: n.members, FirstSync: firstSync{n.driver},
 		Params: syncParams, Genesis: n.chain.Genesis().Hash(), Identity: identity,
-		Classify: classify, Corrupt: corrupt, Damaged: n.damaged,
+		Classify: classify, Corrupt: corrupt, Repairs: repairs{n},
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
 		OnLink:       n.addLink,
 		Log:          n.log.Named("sync"), Registry: n.reg,
@@ -265,7 +265,7 @@ func (n *Node) openRPC() (err error) {
 	cfg.IPCPath, cfg.JWTSecret, cfg.LogIndex = n.cfg.Path(cfg.IPCPath), n.cfg.Path(cfg.JWTSecret), n.cfg.Path(cfg.LogIndex)
 	back := rpc.Backend{
 		Chain: n.chain, Pool: n.pool, Consensus: rpcConsensus{n}, Sync: rpcSync{n}, Network: rpcNetwork{n}, Admin: rpcAdmin{n},
-		Topics: n.chain, Version: "bornode/v" + Version,
+		Topics: n.chain, Repairs: repairs{n}, Version: "bornode/v" + Version,
 	}
 	if back.Trust, err = topicproof.TrustGenesis(n.gen); err != nil {
 		return err

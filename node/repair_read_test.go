@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -16,8 +17,8 @@ import (
 	"github.com/bornode/bornode/block"
 )
 
-// A JSON-RPC read is enough to have a damaged final block fetched again: the answer names the height, the node asks its
-// peer by itself, and the same read is answered afterwards. Nobody else reads the block meanwhile.
+// A JSON-RPC read of a damaged final block is answered as if nothing had been: the node notes the damage, asks its peer at
+// once, and the read waits for that. Nobody else reads the block meanwhile.
 func TestAReadHasADamagedBlockFetchedAgain(t *testing.T) {
 	p := newPair(t)
 	b, _ := p.run(p.producer)
@@ -41,16 +42,35 @@ func TestAReadHasADamagedBlockFetchedAgain(t *testing.T) {
 		err = client.Call(&got, "eth_getBlockByNumber", hexutil.EncodeUint64(height), true)
 		return got, err
 	}
-	_, err = read()
-	require.ErrorContains(t, err, fmt.Sprintf("block %d is damaged in this node's store", height))
-	var coded gethrpc.Error
-	require.ErrorAs(t, err, &coded)
-	require.Equal(t, -32000, coded.ErrorCode())
-	p.until("the block was replaced", func() bool { return len(a.store.Damaged()) == 0 })
 	got, err := read()
 	require.NoError(t, err)
 	require.Equal(t, want, got)
+	require.Empty(t, a.store.Damaged(), "the block was replaced")
 	require.Less(t, uint64(height), a.chain.FinalHeader().Number.Uint64())
+}
+
+// Without a peer that could send the block the reader is told at once which height is damaged; null it is not told.
+func TestAReadOfADamagedBlockWithoutPeersIsToldAtOnce(t *testing.T) {
+	p := newPair(t)
+	const height = 5
+	b, stop := p.run(p.producer)
+	p.until("the block is final and below the epochs that a start reads", func() bool { return b.chain.FinalHeader().Number.Uint64() > height+20 })
+	entry, err := b.store.Entry(height)
+	require.NoError(t, err)
+	stop()
+	flipByte(t, filepath.Join(p.producer.Path(p.producer.Store.Dir), "segments", fmt.Sprintf("%08d.seg", entry.Segment)), int64(entry.Offset)+block.RecordHeaderBytes+20)
+	p.producer.Store.RepairWait = time.Minute // the wait does not end by itself before the test
+	b, _ = p.run(p.producer)
+	var got map[string]any
+	start := time.Now()
+	err = dialNode(t, b).Call(&got, "eth_getBlockByNumber", hexutil.EncodeUint64(height), true)
+	require.ErrorContains(t, err, fmt.Sprintf("block %d is damaged in this node's store", height))
+	require.ErrorContains(t, err, "no connected peer can send it now")
+	require.Less(t, time.Since(start), time.Minute)
+	var coded gethrpc.Error
+	require.ErrorAs(t, err, &coded)
+	require.Equal(t, -32000, coded.ErrorCode())
+	require.Nil(t, got)
 }
 
 func dialNode(t *testing.T, n *Node) *gethrpc.Client {

@@ -167,6 +167,7 @@ type Backend struct {
 	Trust     *proof.Trust // where proofs of this chain begin
 	Broker    Broker       // of a node that is a broker
 	Readers   Readers      // likewise
+	Repairs   Repairs      // nil: who reads a damaged block is told at once
 	Version   string       // for web3_clientVersion, e.g. bornode/v1.0.0
 }
 

@@ -44,6 +44,7 @@ func (a *borAPI) ExportBlocks(ctx context.Context, from hexutil.Uint64, count *h
 	case uint64(from) > final:
 		return nil, invalidParams("block %d is not final; the last irreversible block is %d", uint64(from), final)
 	}
+	back := a.during(ctx)
 	out := &exportJSON{Blocks: []hexutil.Bytes{}, Final: hexutil.Uint64(final)}
 	held, size := a.hold(a.host(ctx)), 0
 	defer held.give()
@@ -51,7 +52,7 @@ func (a *borAPI) ExportBlocks(ctx context.Context, from hexutil.Uint64, count *h
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		b, err := a.back.Chain.BlockByNumber(h)
+		b, err := back.Chain.BlockByNumber(h)
 		if err != nil {
 			if len(out.Blocks) > 0 { // the caller goes on here, and is told then
 				break

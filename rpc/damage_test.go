@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -52,9 +54,12 @@ type opened struct {
 }
 
 // open opens the folder; an error is the store's or the chain's, who then name what is damaged.
-func (s *stored) open(dir string) (*opened, error) {
+func (s *stored) open(dir string) (*opened, error) { return s.openWith(dir, nil) }
+
+// openWith opens the folder with readers that wait for repairs, if of gives an owner of them.
+func (s *stored) openWith(dir string, of func(*blockstore.Store) Repairs) (*opened, error) {
 	sc := blockstore.DefaultConfig()
-	sc.Dir, sc.SegmentBytes = filepath.Join(dir, "blocks"), 16<<10
+	sc.Dir, sc.SegmentBytes, sc.RepairWait = filepath.Join(dir, "blocks"), 16<<10, waitTime
 	store, err := blockstore.Open(sc, nil, nil)
 	if err != nil {
 		return nil, err
@@ -71,7 +76,11 @@ func (s *stored) open(dir string) (*opened, error) {
 	cfg := DefaultConfig()
 	cfg.HTTPAddr, cfg.CallTimeout = "127.0.0.1:0", waitTime
 	cfg.Namespaces = append(cfg.Namespaces, "debug")
-	srv, err := New(cfg, Backend{Chain: c, Pool: pool, Consensus: &extras{}, Sync: &extras{}, Network: &extras{}}, nil, nil)
+	back := Backend{Chain: c, Pool: pool, Consensus: &extras{}, Sync: &extras{}, Network: &extras{}}
+	if of != nil {
+		back.Repairs = of(store)
+	}
+	srv, err := New(cfg, back, nil, nil)
 	require.NoError(s.t, err)
 	client, err := gethrpc.Dial(srv.WSURL())
 	require.NoError(s.t, err)
@@ -316,4 +325,59 @@ func (s *stored) repair(o *opened) {
 		var raw json.RawMessage
 		return o.rpc.Call(&raw, "eth_getTransactionByHash", unknown) == nil
 	}, waitTime, pollTime)
+}
+
+// Where a damaged block can be fetched again, no method says anything of the damage: all answers are those of the whole
+// folder, as long as somebody mends what readers note.
+func TestReadersOfDamageAreAnsweredAfterTheRepair(t *testing.T) {
+	s := newStored(t, 60)
+	repaired := 0
+	for i, h := range harms(t) {
+		if strings.Contains(h.name, "derived") { // comes back by itself, not from a peer
+			continue
+		}
+		for round := range 2 {
+			rng := rand.New(rand.NewPCG(uint64(i), uint64(round))) //nolint:gosec // seeds
+			dir := t.TempDir()
+			require.NoError(t, os.CopyFS(dir, os.DirFS(s.dir)))
+			what := fmt.Sprintf("%s, round %d: %s", h.name, round, h.do(rng, filepath.Join(dir, "blocks")))
+			stop := make(chan struct{})
+			var mender sync.WaitGroup
+			o, err := s.openWith(dir, func(store *blockstore.Store) Repairs {
+				mender.Go(func() { repaired += s.mend(store, stop) })
+				return store
+			})
+			if err != nil {
+				require.Regexp(t, `damaged|LIB`, err.Error(), what)
+			} else {
+				require.Zero(t, s.check(o, what), what)
+			}
+			close(stop)
+			mender.Wait()
+			if err == nil {
+				o.close(t)
+			}
+		}
+	}
+	require.NotZero(t, repaired)
+}
+
+// mend is the synchronisation of a node with a sound peer: it replaces what is noted until stop is closed.
+func (s *stored) mend(store *blockstore.Store, stop <-chan struct{}) (repaired int) {
+	for {
+		for again := true; again; {
+			again = false
+			for _, n := range store.Damaged() {
+				if store.Replace(n, s.blocks[n]) == nil { // else a neighbour, noted by now, goes first
+					repaired++
+					again = true
+				}
+			}
+		}
+		select {
+		case <-store.RepairsWanted():
+		case <-stop:
+			return repaired
+		}
+	}
 }

@@ -128,11 +128,12 @@ func (a *ethAPI) FeeHistory(ctx context.Context, count math.HexOrDecimal64, newe
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
+	back := a.during(ctx)
 	for number := last + 1 - n; number <= last; number++ {
 		if ctx.Err() != nil {
 			return nil, limitExceeded("fee history took longer than %s (rpc.call_timeout); ask for fewer blocks", a.cfg.CallTimeout)
 		}
-		if h, err = a.back.Chain.HeaderByNumber(number); err != nil {
+		if h, err = back.Chain.HeaderByNumber(number); err != nil {
 			return nil, unreadable(fmt.Sprintf("fee history: block %d", number), err)
 		}
 		if h == nil {

@@ -78,10 +78,12 @@ func New(cfg Config, back Backend, log *zap.Logger, reg prometheus.Registerer) (
 	}
 	sv := &service{
 		cfg: cfg, back: back, log: log, signer: types.LatestSigner(back.Chain.Config()), metrics: newMetrics(reg),
-		hub: newHub(), index: newLogIndex(back.Chain), filters: newFilterTable(cfg.Filters, cfg.FiltersPerHost, cfg.FilterTimeout),
+		hub: newHub(), filters: newFilterTable(cfg.Filters, cfg.FiltersPerHost, cfg.FilterTimeout),
 	}
 	sv.bound()
 	sv.ctx, sv.cancel = context.WithCancel(context.Background())
+	sv.waitForRepairs()
+	sv.index = newLogIndex(sv.back.Chain)
 	s := &Server{service: sv}
 	var err error
 	if cfg.JWTSecret != "" {

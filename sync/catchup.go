@@ -277,7 +277,7 @@ func (m *Manager) onError(p *peer, e *ErrorMessage) {
 		m.onAskError(e, now)
 	default:
 		m.pullRefused(p, e.ReqIndex)
-		m.repairRefused(p, e.ReqIndex)
+		m.repairRefused(p, e, now)
 	}
 }
 

@@ -117,6 +117,19 @@ type Blocks interface {
 	Replace(height uint64, b *block.Block) error
 }
 
+// Repairs knows which irreversible blocks are damaged; the manager fetches them from peers and calls Blocks.Replace. All
+// methods may be called concurrently; all but ReadRepaired are quick.
+type Repairs interface {
+	// Damaged lists the heights, lowest first, that any reader of the store found damaged and that are not replaced yet.
+	Damaged() []uint64
+	// RepairsWanted has a value when Damaged has grown, or when a reader began to wait.
+	RepairsWanted() <-chan struct{}
+	// RepairImpossible says that no connected peer can send a block now: its readers wait no longer.
+	RepairImpossible(height uint64, cause error)
+	// ReadRepaired calls read again after the repair of a block that it found damaged, within a bound and until ctx ends.
+	ReadRepaired(ctx context.Context, read func() error) error
+}
+
 // Pool holds pending transactions. Calls may be concurrent; slices returned belong to the caller.
 type Pool interface {
 	Pending() []common.Hash
@@ -154,9 +167,8 @@ type Deps struct {
 	Classify func(error) Verdict
 	// Corrupt tells whether an error of Blocks reports an unreadable record, and of which height. nil: never.
 	Corrupt func(error) (height uint64, ok bool)
-	// Damaged lists the irreversible blocks that any reader of the store found damaged, lowest first; the manager asks
-	// for it all the time, fetches them from peers and calls Blocks.Replace. It must be quick. nil: none.
-	Damaged func() []uint64
+	// Repairs is the owner of the damaged irreversible blocks. nil: none are fetched again.
+	Repairs Repairs
 	// CheckSeal verifies the seal of a block whose hash is known to be good. nil: the header's Coinbase must have sealed it.
 	CheckSeal func(h *block.SealedHeader) error
 	// OnLink is told of every link whose handshake was accepted (topics read lane 3 of it). It must not block.

@@ -26,7 +26,7 @@ func TestCorruptRecordIsFetchedAgain(t *testing.T) {
 		c.dial(a.host)
 		c.dial(b.host)
 		l.caughtUp(c, chain)
-		a.m.Repair(40)
+		a.repairs.note(40)
 		l.eventually(func() bool { var ok bool; a.do(func() { ok = slices.Contains(a.replaced, 40) }); return ok }, "repaired")
 		require.NotEmpty(l.t, a.m.Peers(), "nobody is to blame")
 	})
@@ -41,7 +41,7 @@ func TestRepairRefusesAnotherBlock(t *testing.T) {
 		for name, bad := range map[string]*block.Block{"another block": fork[40], "a forged seal": spoilSeal(chain[40])} {
 			liar := l.script(name, n).at(chain[100], chain[98], 99).hello()
 			liar.next(0, TypeNotice)
-			n.m.Repair(40)
+			n.repairs.note(40)
 			r := liar.syncRequest()
 			require.Equal(l.t, SyncRequest{Start: 40, End: 40, ReqIndex: r.ReqIndex}, *r)
 			liar.answer(r.ReqIndex, []*block.Block{bad})
@@ -294,7 +294,6 @@ func TestRunEndsWithItsHost(t *testing.T) {
 		require.NoError(l.t, h.Close())
 		require.ErrorIs(l.t, <-ended, errHostClosed)
 		m.BroadcastBlock(modelGenesis, "")
-		m.Repair(3)
 		m.MembersChanged()
 		require.Equal(l.t, InSync, m.Status().State)
 	})
@@ -471,20 +470,24 @@ func TestStrangersAreRefusedNotBanned(t *testing.T) {
 	})
 }
 
-// What was asked for before Run, and what any reader of the store has met, is taken up once the manager works.
+// What readers of the store met before Run, and while the manager works, is taken up at once: not at a later tick.
 func TestDamageIsTakenUpFromReadersAndFromBeforeRun(t *testing.T) {
 	onMem(t, func(l *lab) {
 		h := l.newHost("h")
+		model := newModel(newChain(10, chainShape{}))
+		model.corrupt[3], model.corrupt[5] = true, true
+		r := newModelRepairs(model)
 		m, err := New(DefaultConfig(), Deps{
-			Host: h, Driver: newModel(nil), Blocks: newModel(nil), Params: modelParams, Classify: modelClassify,
-			Damaged: func() []uint64 { return []uint64{5} },
+			Host: h, Driver: model, Blocks: model, Params: modelParams, Classify: modelClassify, Repairs: r,
 		})
 		require.NoError(l.t, err)
-		m.Repair(3)
+		r.note(3)
 		ctx, stop := context.WithCancel(l.t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- m.Run(ctx) }()
 		<-m.started
+		l.eventually(func() bool { return r.cause(3) != nil }, "what was met before is looked for")
+		r.note(5)
 		l.eventually(func() bool {
 			found := make(chan bool, 1)
 			m.post(func() { found <- m.repairs[3] != nil && m.repairs[5] != nil && len(m.repairs) == 2 })

@@ -67,7 +67,9 @@ const (
 	pullBytesPerSec     = 20_000_000 // a body that comes slower is asked for elsewhere too
 	maxBans             = 4096
 	maxClaims           = 64 // open contradictions between ranges
-	maxRepairs          = 64
+	maxRepairs          = 64 // damaged blocks that are fetched at the same time
+	maxPeerRepairs      = 8  // of these, from one peer; it answers maxServeQueue requests at a time, ours for ranges too
+	serveWaitShare      = 2  // of request_timeout, one part in so many is the longest wait for the repair of a block that a peer asks for
 	maxLocator          = 48
 	maxInFlightPerPeer  = 8 // chunks
 	minInFlightPerPeer  = 2

@@ -69,7 +69,6 @@ type Manager struct {
 	pulls      map[common.Hash]*pull
 	bodies     bodyCache
 	repairs    map[uint64]*repair
-	wanted     wantedRepairs
 	voteRelay  []relayedVote
 	txRelay    []gossip
 	offerBeat  uint64 // counts the beats of offerWorker
@@ -118,7 +117,7 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 		fixes:   make(chan *repairJob, maxRepairs),
 		peers:   make(map[transport.PeerID]*peer),
 		seen:    newRecent[common.Hash, seenBlock](maxSeenBlocks), accounts: make(map[transport.PeerID]*voteAccount),
-		pulls: make(map[common.Hash]*pull), repairs: make(map[uint64]*repair), wanted: wantedRepairs{heights: make(map[uint64]struct{})},
+		pulls: make(map[common.Hash]*pull), repairs: make(map[uint64]*repair),
 	}
 	m.orphans.init()
 	m.bodies.init()
@@ -167,6 +166,7 @@ func (m *Manager) loop(ctx context.Context) error {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
 	links := m.deps.Host.Links()
+	repairs := m.repairsWanted()
 	for {
 		select {
 		case <-ctx.Done():
@@ -187,6 +187,8 @@ func (m *Manager) loop(ctx context.Context) error {
 			m.onOwnVotes(vs)
 		case g := <-m.txs:
 			m.onOwnTransactions(g)
+		case <-repairs:
+			m.startRepairs(time.Now())
 		case <-m.flushTimer.C:
 			m.flushSet = false
 			m.flush()

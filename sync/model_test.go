@@ -156,6 +156,7 @@ type modelNode struct {
 	offered    int // votes given to AddVotes
 	onVotes    func([]block.Vote)
 	replaced   []uint64
+	onReplaced func()
 	onCheck    func(*block.SealedHeader)
 	refuse     map[common.Hash]bool // AddBlock finds the body invalid
 	maxRange   int                  // most blocks seen in one AddRange
@@ -459,6 +460,9 @@ func (n *modelNode) Replace(h uint64, b *block.Block) error {
 	}
 	n.replaced = append(n.replaced, h)
 	delete(n.corrupt, h)
+	if n.onReplaced != nil {
+		n.onReplaced()
+	}
 	return nil
 }
 

@@ -96,8 +96,11 @@ type node struct {
 	pool  *modelPool
 	m     *Manager
 	links chan transport.Link
-	once  sync.Once
-	stop  func()
+
+	repairs *modelRepairs
+
+	once sync.Once
+	stop func()
 
 	window *modelWindow // nil: it serves none
 }
@@ -106,10 +109,12 @@ type nodeOption func(*Config, *Deps)
 
 func (l *lab) node(name string, chain []*block.Block, opts ...nodeOption) *node {
 	n := &node{modelNode: newModel(chain), l: l, name: name, host: l.newHost(name), pool: newPool(), links: make(chan transport.Link, 64)}
+	n.repairs = newModelRepairs(n.modelNode)
+	n.onReplaced = n.repairs.replaced
 	cfg := DefaultConfig()
 	deps := Deps{
 		Host: n.host, Driver: n.modelNode, Blocks: n.modelNode, Pool: n.pool, Params: modelParams, Genesis: modelGenesis.Hash(),
-		Classify: modelClassify, Corrupt: modelCorrupt, CheckSeal: modelSeal, Log: l.log.Named(name),
+		Classify: modelClassify, Corrupt: modelCorrupt, Repairs: n.repairs, CheckSeal: modelSeal, Log: l.log.Named(name),
 		OnLink: func(k transport.Link) { n.links <- k },
 	}
 	if l.windows {
@@ -318,6 +323,14 @@ func (s *script) syncRequest() *SyncRequest {
 	r, err := DecodeSyncRequest(s.next(0, TypeSyncRequest))
 	require.NoError(s.l.t, err)
 	return r
+}
+
+// rangeBlock is the next block of an answer with history.
+func (s *script) rangeBlock() *SignedBlock {
+	s.l.t.Helper()
+	b, err := DecodeSignedBlock(s.next(transport.LaneCatchUp, TypeSignedBlock))
+	require.NoError(s.l.t, err)
+	return b
 }
 
 func (s *script) request() *Request {

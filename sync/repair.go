@@ -1,8 +1,8 @@
 package blocksync
 
 import (
+	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/bornode/bornode/block"
@@ -25,36 +25,23 @@ type repairJob struct {
 	raw    []byte
 }
 
-// Repair has the irreversible block of a height fetched from a peer and put in the place of its corrupt record. It
-// never blocks and may be called at any time; what is asked for before Run is done once Run works. What does not fit
-// the bounds is dropped (the next reader of the record notes it again).
-func (m *Manager) Repair(height uint64) {
-	m.wanted.mu.Lock()
-	defer m.wanted.mu.Unlock()
-	if len(m.wanted.heights) < maxRepairs {
-		m.wanted.heights[height] = struct{}{}
-	}
-}
+// errNoSource ends the waits of readers.
+var errNoSource = errors.New("no connected peer can send it now")
 
-// wantedRepairs are the heights that Repair was called with and the manager has not taken up yet.
-type wantedRepairs struct {
-	mu      sync.Mutex
-	heights map[uint64]struct{}
+// repairsWanted wakes the manager when a reader met damage; nil without an owner of repairs, which never wakes it.
+func (m *Manager) repairsWanted() <-chan struct{} {
+	if m.deps.Repairs == nil {
+		return nil
+	}
+	return m.deps.Repairs.RepairsWanted()
 }
 
 // startRepairs takes up what readers found damaged, as far as there is room.
 func (m *Manager) startRepairs(now time.Time) {
-	m.wanted.mu.Lock()
-	for height := range m.wanted.heights {
-		if m.startRepair(height) {
-			delete(m.wanted.heights, height)
-		}
-	}
-	m.wanted.mu.Unlock()
-	if m.deps.Damaged != nil {
-		for _, height := range m.deps.Damaged() {
-			if !m.startRepair(height) {
-				break
+	if m.deps.Repairs != nil {
+		for _, height := range m.deps.Repairs.Damaged() {
+			if !m.startRepair(height) && m.repairSource(height, nil, now, maxRepairs) == nil {
+				m.deps.Repairs.RepairImpossible(height, errNoSource)
 			}
 		}
 	}
@@ -74,19 +61,46 @@ func (m *Manager) startRepair(height uint64) bool {
 	return true
 }
 
+// repairSource is a peer that has the block of a height, may be asked by a certain time, and has no more than a number of
+// such requests; nil: there is none.
+func (m *Manager) repairSource(height uint64, tried map[transport.PeerID]time.Time, by time.Time, asked int) *peer {
+	for _, p := range m.peers {
+		if !by.Before(tried[p.id]) && p.handshaken && !p.leaving && p.pos.LIB.Height >= height && p.pos.First <= height && m.repairsAsked(p.id) <= asked {
+			return p
+		}
+	}
+	return nil
+}
+
+// repairsAsked is how many repairs wait for an answer of a peer.
+func (m *Manager) repairsAsked(id transport.PeerID) (n int) {
+	for _, r := range m.repairs {
+		if r.peer == id && !r.busy {
+			n++
+		}
+	}
+	return n
+}
+
+// repairFrom asks a peer. If none can be asked soon, the readers who wait are told; the repair stays.
 func (m *Manager) repairFrom(height uint64, r *repair, now time.Time) {
 	r.peer = ""
-	for _, p := range m.peers {
-		if t, tried := r.tried[p.id]; tried && now.Before(t) || !p.handshaken || p.leaving || p.pos.LIB.Height < height || p.pos.First > height {
-			continue
+	for {
+		p := m.repairSource(height, r.tried, now, maxPeerRepairs-1)
+		if p == nil {
+			break
 		}
-		r.peer, r.req, r.since = p.id, m.nextReq(), now
 		r.tried[p.id] = now.Add(maxSourceBackoff)
-		s := SyncRequest{Start: height, End: height, ReqIndex: r.req}
+		req := m.nextReq()
+		s := SyncRequest{Start: height, End: height, ReqIndex: req}
 		if p.send(transport.LaneConsensus, TypeSyncRequest, s.Encode()) {
+			r.peer, r.req, r.since = p.id, req, now
 			return
 		}
-		r.peer = ""
+		r.tried[p.id] = now.Add(repairRetry) // its lane is full
+	}
+	if m.repairSource(height, r.tried, now.Add(repairRetry), maxRepairs) == nil && m.deps.Repairs != nil {
+		m.deps.Repairs.RepairImpossible(height, errNoSource)
 	}
 }
 
@@ -171,6 +185,7 @@ func (m *Manager) onRepaired(j *repairJob, invalid bool, err error) {
 		m.log.Info("corrupt block is repaired", zap.Uint64("height", j.height), zap.String("peer", string(j.peer.id)))
 		m.metrics.repaired()
 		delete(m.repairs, j.height)
+		m.retryPostponed(time.Now())
 		return
 	}
 	m.log.Warn("fetched block does not repair the record", zap.Uint64("height", j.height), zap.String("peer", string(j.peer.id)), zap.Error(err))
@@ -183,10 +198,27 @@ func (m *Manager) onRepaired(j *repairJob, invalid bool, err error) {
 	m.expireRepairs(time.Now())
 }
 
-func (m *Manager) repairRefused(p *peer, req uint64) {
+// retryPostponed goes on after a repair: there is room for another, and a block whose neighbour had to be replaced first
+// can be put in its place now.
+func (m *Manager) retryPostponed(now time.Time) {
+	for _, r := range m.repairs {
+		for id, until := range r.tried {
+			if r.peer == "" && !r.busy && !until.After(now.Add(repairRetry)) {
+				delete(r.tried, id)
+			}
+		}
+	}
+	m.startRepairs(now)
+}
+
+// repairRefused goes on with another peer. One that only has too much to do is asked again soon.
+func (m *Manager) repairRefused(p *peer, e *ErrorMessage, now time.Time) {
 	for height, r := range m.repairs {
-		if r.peer == p.id && r.req == req {
-			m.repairFrom(height, r, time.Now())
+		if r.peer == p.id && r.req == e.ReqIndex {
+			if e.Code == CodeOverloaded {
+				r.tried[p.id] = now.Add(repairRetry)
+			}
+			m.repairFrom(height, r, now)
 			return
 		}
 	}

@@ -1,11 +1,13 @@
 package blocksync
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/internal/pause"
 	"github.com/bornode/bornode/transport"
 	"github.com/ethereum/go-ethereum/common"
@@ -27,7 +29,10 @@ type serveJob struct {
 	cancelled atomic.Bool
 }
 
-var errCancelled = errors.New("request was cancelled")
+var (
+	errCancelled = errors.New("request was cancelled")
+	errServeWait = errors.New("the peer that asks waits no longer")
+)
 
 func (m *Manager) onSyncRequest(p *peer, s *SyncRequest) {
 	if !p.handshaken || p.leaving {
@@ -177,7 +182,9 @@ func (m *Manager) answerRange(p *peer, j *serveJob) error {
 		}
 		var payloads [][]byte
 		next := at
-		err := m.deps.Blocks.Range(at, min(end, lib), serveWindowBytes, func(height uint64, raw []byte) error {
+		// Who asks for one block may be mending its own copy: two nodes with the same damage would wait for each other.
+		waits := j.start < end
+		err := m.readRange(p, at, min(end, lib), waits, func(height uint64, raw []byte) error {
 			if height != next {
 				return fmt.Errorf("store gives height %d where %d was asked for", height, next)
 			}
@@ -210,13 +217,47 @@ func (m *Manager) answerRange(p *peer, j *serveJob) error {
 	return nil
 }
 
-// unreadable tells the asker, and has a corrupt record fetched again.
-func (m *Manager) unreadable(p *peer, j *serveJob, at uint64, err error) error {
-	if m.deps.Corrupt != nil {
-		if height, ok := m.deps.Corrupt(err); ok {
-			m.Repair(height)
-			at = height
+// readRange reads stored records for a peer, as far as they are whole. If it waits and the first one is damaged, it waits
+// for the repair, but not so long that the asker takes this node for dead.
+func (m *Manager) readRange(p *peer, from, to uint64, waits bool, fn func(height uint64, raw []byte) error) error {
+	if !waits {
+		return m.deps.Blocks.Range(from, to, serveWindowBytes, fn)
+	}
+	return m.readRepaired(p, func() error {
+		given := false
+		err := m.deps.Blocks.Range(from, to, serveWindowBytes, func(height uint64, raw []byte) error {
+			given = true
+			return fn(height, raw)
+		})
+		if _, damage := m.damagedHeight(err); given && damage {
+			return nil // the next call meets it first
 		}
+		return err
+	})
+}
+
+// readRepaired reads for a peer and waits for repairs.
+func (m *Manager) readRepaired(p *peer, read func() error) error {
+	if m.deps.Repairs == nil {
+		return read()
+	}
+	ctx, cancel := context.WithTimeoutCause(p.ctx, m.cfg.RequestTimeout/serveWaitShare, errServeWait)
+	defer cancel()
+	return m.deps.Repairs.ReadRepaired(ctx, read)
+}
+
+// damagedHeight is which block an error of Blocks says is damaged.
+func (m *Manager) damagedHeight(err error) (height uint64, ok bool) {
+	if err == nil || m.deps.Corrupt == nil {
+		return 0, false
+	}
+	return m.deps.Corrupt(err)
+}
+
+// unreadable tells the asker. The store has noted a damaged block, which is fetched again.
+func (m *Manager) unreadable(p *peer, j *serveJob, at uint64, err error) error {
+	if height, ok := m.damagedHeight(err); ok {
+		at = height
 	}
 	m.log.Warn("stored block cannot be served", zap.Uint64("height", at), zap.Error(err))
 	return m.refuseRequest(p, j, CodeCorrupt, at, "block cannot be read")
@@ -231,7 +272,11 @@ func (m *Manager) answerIDs(p *peer, j *serveJob) error {
 		lane, raw := transport.LaneCatchUp, j.bodies[id]
 		var height uint64
 		if raw == nil {
-			b, err := m.deps.Blocks.Block(id)
+			var b *block.Block
+			err := m.readRepaired(p, func() (err error) { b, err = m.deps.Blocks.Block(id); return err })
+			if at, ok := m.damagedHeight(err); ok {
+				return m.unreadable(p, j, at, err)
+			}
 			if err != nil {
 				return m.refuseRequest(p, j, CodeGone, 0, "block is not known here")
 			}
@@ -267,7 +312,12 @@ type branch struct {
 // answerBranch sends the branch above the newest id that is on it, oldest first. It ends early at its bounds; the asker
 // then asks again from there.
 func (m *Manager) answerBranch(p *peer, j *serveJob) error {
-	br, code, err := m.branchAbove(j.blocks.IDs)
+	var br branch
+	var code ErrorCode
+	err := m.readRepaired(p, func() (err error) { br, code, err = m.branchAbove(j.blocks.IDs); return err })
+	if height, ok := m.damagedHeight(err); ok {
+		return m.unreadable(p, j, height, err)
+	}
 	if err != nil {
 		return m.refuseRequest(p, j, code, m.deps.Driver.Status().LIB.Height, err.Error())
 	}
@@ -295,7 +345,7 @@ func (m *Manager) answerBranch(p *peer, j *serveJob) error {
 	}
 	for at := br.from; at <= br.to && left > 0; {
 		var raws [][]byte
-		err := m.deps.Blocks.Range(at, min(br.to, at+left-1), serveWindowBytes, func(_ uint64, raw []byte) error {
+		err := m.readRange(p, at, min(br.to, at+left-1), true, func(_ uint64, raw []byte) error {
 			raws = append(raws, append([]byte(nil), raw...))
 			return nil
 		})
@@ -359,6 +409,9 @@ func (m *Manager) branchAbove(ids []common.Hash) (branch, ErrorCode, error) {
 	// None of the reversible part: the newest id among the irreversible blocks.
 	for _, id := range ids {
 		h, err := m.deps.Blocks.Header(id)
+		if _, damage := m.damagedHeight(err); damage {
+			return br, CodeCorrupt, err // it may be the newest on this branch
+		}
 		if err != nil || h.Number() > s.LIB.Height {
 			continue
 		}

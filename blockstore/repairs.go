@@ -1,0 +1,131 @@
+package blockstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bornode/bornode/block"
+)
+
+// Why a wait for a repair ends without one.
+var (
+	errRepairLate  = errors.New("the repair took longer than store.repair_wait")
+	errManyWaiting = fmt.Errorf("%d readers wait for repairs already", maxWaitingReaders)
+)
+
+// repairAttempt is what all readers of one damaged block wait for.
+type repairAttempt struct {
+	ended chan struct{} // closed when the block is whole again, or when nobody can send it
+	cause error         // why nobody can; written before ended is closed
+}
+
+// ReadRepaired calls read, which reads blocks of the store, and calls it again after every repair of an irreversible
+// block that it found damaged: the caller sees no damage that a peer can mend in time. It is the only place that waits
+// for a reader: at most store.repair_wait for all repairs of one call together, until ctx ends, until the
+// synchronisation says that no connected peer has the block, and not at all if maxWaitingReaders wait already. The error
+// then wraps block.ErrCorrupt, which names the height; the block stays wanted. read must be safe to repeat. Not for the
+// goroutines that mend blocks or execute them.
+func (s *Store) ReadRepaired(ctx context.Context, read func() error) error {
+	var timer *time.Timer
+	for {
+		err := read()
+		var damage ErrCorrupt
+		if err == nil || s.cfg.RepairWait <= 0 || !errors.As(err, &damage) {
+			return err
+		}
+		if last, _ := s.LIB(); damage.Height > last {
+			return err // nobody fetches a reversible block while the store holds its record
+		}
+		if timer == nil {
+			timer = time.NewTimer(s.cfg.RepairWait)
+			defer timer.Stop()
+		}
+		if cause := s.awaitRepair(ctx, damage.Height, timer.C); cause != nil {
+			s.metrics.repairWaitsFailed.Inc()
+			return block.ErrCorrupt{Height: damage.Height, Cause: fmt.Errorf("%w (%w)", damage.Cause, cause)}
+		}
+	}
+}
+
+// awaitRepair is nil when the block of a height may be read again.
+func (s *Store) awaitRepair(ctx context.Context, height uint64, late <-chan time.Time) error {
+	a, err := s.damaged.join(height)
+	if a == nil {
+		return err
+	}
+	defer s.damaged.leave()
+	s.metrics.repairWaits.Inc()
+	select {
+	case <-a.ended:
+		return a.cause
+	case <-late:
+		return errRepairLate
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.closing:
+		return ErrClosed
+	}
+}
+
+// join counts a reader in that waits for a block. No attempt and no error: the block was repaired meanwhile.
+func (d *damagedHeights) join(height uint64) (*repairAttempt, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := d.heights[height]
+	switch {
+	case b == nil && len(d.heights) >= maxDamagedHeights: // so the read could not note it
+		return nil, fmt.Errorf("%d other damaged blocks are repaired first", maxDamagedHeights)
+	case b == nil:
+		return nil, nil //nolint:nilnil // said above
+	case d.waiting >= maxWaitingReaders:
+		return nil, errManyWaiting
+	case b.attempt == nil:
+		b.attempt = &repairAttempt{ended: make(chan struct{})}
+	}
+	d.waiting++
+	d.wake() // whoever has no peer to ask says so again, also to this reader
+	return b.attempt, nil
+}
+
+func (d *damagedHeights) leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting--
+}
+
+func (d *damagedHeights) waitingReaders() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waiting
+}
+
+// RepairsWanted has a value whenever Damaged has grown or a reader began to wait for a repair. It is for one receiver,
+// the synchronisation.
+func (s *Store) RepairsWanted() <-chan struct{} { return s.damaged.wanted }
+
+// RepairImpossible ends the waits of the readers of a damaged block: nobody can send it now. The block stays in the list
+// of Damaged, and later readers wait again. It never blocks.
+func (s *Store) RepairImpossible(height uint64, cause error) {
+	d := &s.damaged
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b := d.heights[height]; b != nil && b.attempt != nil {
+		b.attempt.cause = cause
+		close(b.attempt.ended)
+		b.attempt = nil
+	}
+}
+
+// Repaired is closed when the block of a height, which a read found damaged, is whole again or pruned: for who waits
+// without a bound. nil: it is not noted as damaged.
+func (s *Store) Repaired(height uint64) <-chan struct{} {
+	d := &s.damaged
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b := d.heights[height]; b != nil {
+		return b.repaired
+	}
+	return nil
+}
