@@ -12,6 +12,8 @@ import (
 type Config struct {
 	Dir          string `mapstructure:"dir" comment:"directory of the block store"`
 	SegmentBytes int64  `mapstructure:"segment_bytes" comment:"size at which a segment file is sealed, bytes"`
+	KeepBlocks   uint64 `mapstructure:"keep_blocks" comment:"newest irreversible blocks that are kept; older ones are deleted in whole segment files. 0, with keep_days 0 too, keeps all. With both set a block goes when neither wants it"`
+	KeepDays     uint64 `mapstructure:"keep_days" comment:"days for which irreversible blocks are kept, counted back from the time of the newest one; 0: keep_blocks alone decides"`
 	CacheBytes   int    `mapstructure:"cache_bytes" comment:"decoded blocks kept for readers, bytes of their encoding"`
 	MetaBuffer   int    `mapstructure:"meta_buffer_bytes" comment:"write buffer of the database of reversible blocks, bytes"`
 	IndexBuffer  int    `mapstructure:"index_buffer_bytes" comment:"write buffer of the database of receipts and transaction index, bytes"`
@@ -46,6 +48,9 @@ func (c *Config) Validate() error {
 	}
 	if c.RepairWait < 0 || c.RepairWait > maxRepairWait {
 		errs = append(errs, fmt.Errorf("blockstore: repair_wait is %v; use 0 to %v", c.RepairWait, maxRepairWait))
+	}
+	if c.KeepDays > maxKeepDays {
+		errs = append(errs, fmt.Errorf("blockstore: keep_days is %d; use 0 (keep all, or what keep_blocks says) to %d", c.KeepDays, maxKeepDays))
 	}
 	for _, x := range []struct {
 		name  string

@@ -31,6 +31,7 @@ const (
 	superblockSyncWrites = 64      // commits that a power cut may take from the superblock
 
 	maxRepairWait = time.Minute // largest store.repair_wait: clients of JSON-RPC give up sooner
+	maxKeepDays   = 100 * 366   // of the setting keep_days
 
 	minSegmentBytes = 4 << 10 // for tests; real segments are far larger
 	maxSegmentBytes = block.MaxSegmentBytes

@@ -14,7 +14,8 @@ const (
 	rulesByState   = 256 // states whose decided changes are kept
 	rulesByStorage = 16  // lists of decided changes that are kept
 
-	layersKept = 128 // state layers that pathdb keeps in memory
+	layersKept      = 128 // state layers that pathdb keeps in memory
+	blockHashWindow = 256 // newest blocks whose hashes BLOCKHASH gives
 
 	minTxGas      = 21_000  // no transaction fits into less
 	sizeMisses    = 16      // transactions too large for what is left of a block before building stops

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/bornode/bornode/block"
@@ -15,8 +16,12 @@ func (c *Chain) Config() *params.ChainConfig { return c.config }
 func (c *Chain) Genesis() *block.Block       { return c.genesis }
 
 // What reads blocks tells two things apart: nil without an error is a block that is not there (unknown, above the
-// head, pruned); an error wraps block.ErrCorrupt, with the height, for one that is there but cannot be read, or says
-// why the store cannot tell. Callers must not take the second for the first.
+// head); an error wraps block.ErrCorrupt, with the height, for one that is there but cannot be read, wraps
+// block.ErrPruned for one that was there and is not kept any more, or says why the store cannot tell. Callers must not
+// take the second for the first. Block 0 is never pruned: genesis makes it.
+
+// FirstHeight is the lowest irreversible block that is kept, beside block 0. It rises when history is pruned.
+func (c *Chain) FirstHeight() uint64 { return c.store.FirstHeight() }
 
 // Sealed is the header, record and seal of any stored block, on whatever branch; nil if unknown.
 func (c *Chain) Sealed(h common.Hash) (*block.SealedHeader, error) {
@@ -46,9 +51,10 @@ func (c *Chain) mustSealed(h common.Hash) (*block.SealedHeader, error) {
 	return s, err
 }
 
-// present is nil for an error that says that a thing is not there.
+// present is nil for an error that says that a thing is not there. That a block was pruned stays an error: an answer
+// or an execution that takes it for a block which never was is wrong.
 func present(err error) error {
-	if block.IsAbsent(err) {
+	if errors.Is(err, block.ErrNotFound) {
 		return nil
 	}
 	return err
@@ -73,7 +79,7 @@ func (c *Chain) sealedByNumber(n uint64) (*block.SealedHeader, error) {
 		return x.sealed, nil
 	case n > lib:
 		return nil, nil
-	case n == 0 && c.store.FirstHeight() == 0:
+	case n == 0:
 		return c.genesis.SealedHeader, nil
 	}
 	if h, ok := c.hashes.Get(n); ok {
@@ -90,7 +96,7 @@ func (c *Chain) sealedByNumber(n uint64) (*block.SealedHeader, error) {
 	return s, nil
 }
 
-// HeaderByNumber follows the executed branch; nil above its head and below the first block kept.
+// HeaderByNumber follows the executed branch; nil above its head, block.ErrPruned below the first block kept.
 func (c *Chain) HeaderByNumber(n uint64) (*types.Header, error) {
 	s, err := c.sealedByNumber(n)
 	if s == nil || err != nil {
@@ -117,14 +123,14 @@ func (c *Chain) BlockByHash(h common.Hash) (*block.Block, error) {
 	return b, nil
 }
 
-// BlockByNumber follows the executed branch; nil above its head and below the first block kept.
+// BlockByNumber follows the executed branch; nil above its head, block.ErrPruned below the first block kept.
 func (c *Chain) BlockByNumber(n uint64) (*block.Block, error) {
 	s, err := c.sealedByNumber(n)
 	if s == nil || err != nil {
 		return nil, err
 	}
 	b, err := c.body(s.Hash())
-	if block.IsAbsent(err) && n >= c.store.FirstHeight() { // the index by hash lacks it
+	if block.IsAbsent(err) { // the index by hash lacks it, or it was pruned meanwhile: the one by height knows
 		b, err = c.store.BlockByHeight(n)
 	}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/internal/vfs"
@@ -148,13 +149,23 @@ func (n *Node) watchCheckpoints(ctx context.Context) error {
 	sub := n.chain.SubscribeFinal(finals)
 	defer sub.Unsubscribe()
 	done, saved := b.loadFinal(n.chain.FinalHeader().Number.Uint64()), time.Now()
+	n.keepUnread(done)
 	defer func() { b.saveFinal(done) }()
 	for {
 		for done < n.chain.FinalHeader().Number.Uint64() {
-			if err := b.checkpointsOf(ctx, source, done+1); err == nil {
+			err := b.checkpointsOf(ctx, source, done+1)
+			if err == nil {
 				done++
+				n.keepUnread(done)
 				continue
-			} else if ctx.Err() == nil { // topics are served all the same
+			}
+			if first := n.chain.FirstHeight(); errors.Is(err, block.ErrPruned) && first > done+1 {
+				b.log.Warn("checkpoints in blocks that were pruned while this broker did not run are not compared with its logs",
+					zap.Uint64("from", done+1), zap.Uint64("to", first-1))
+				done = first - 1
+				continue
+			}
+			if ctx.Err() == nil { // topics are served all the same
 				b.log.Error("the checkpoints of a block are not compared yet; it is tried again", zap.Uint64("block", done+1), zap.Error(err))
 			}
 			select {
@@ -175,6 +186,13 @@ func (n *Node) watchCheckpoints(ctx context.Context) error {
 				<-finals
 			}
 		}
+	}
+}
+
+// keepUnread keeps the blocks above a height from being pruned: the broker has read those up to it.
+func (n *Node) keepUnread(height uint64) {
+	if n.pruner != nil {
+		n.pruner.readUpTo.Store(height)
 	}
 }
 

@@ -34,7 +34,7 @@ var hashContract = common.Address{0xb1}
 
 const hashedHeight = 4
 
-func newPair(t *testing.T) *pair {
+func newPair(t *testing.T, change ...func(*genesis.Options)) *pair {
 	t.Helper()
 	const chainID = 4711
 	dir, other := t.TempDir(), t.TempDir()
@@ -43,7 +43,7 @@ func newPair(t *testing.T) *pair {
 	admin := newKey(t)
 	observer, err := MakeKeys(other, false, chainID)
 	require.NoError(t, err)
-	g, err := genesis.New(genesis.Options{
+	o := genesis.Options{
 		ChainID: chainID, GenesisTime: uint64(time.Now().Unix()), Slot: 100 * time.Millisecond, TurnSlots: 2, //nolint:gosec // after 1970
 		EpochBlocks: 8, // a start reads the headers of the epoch under way
 		Producers:   []genesis.Producer{{Account: keys.Account, BLSKey: [48]byte(keys.BLSKey), Proof: [96]byte(keys.Proof)}},
@@ -54,7 +54,11 @@ func newPair(t *testing.T) *pair {
 		Admin:    addressOf(admin),
 		Alloc:    map[common.Address]*big.Int{keys.Account: big.NewInt(1e18), addressOf(admin): big.NewInt(1e18)},
 		Accounts: map[common.Address]genesis.Account{hashContract: {Code: []byte{0x60, hashedHeight, 0x40, 0x5f, 0x55, 0x00}}},
-	})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	g, err := genesis.New(o)
 	require.NoError(t, err)
 	configOf := func(dir string) *config.Config {
 		require.NoError(t, g.Write(filepath.Join(dir, GenesisFile)))

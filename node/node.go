@@ -55,6 +55,7 @@ type Node struct {
 	duties  *duties        // of a producer; nil: an observer
 	account *account       // of a producer
 	brokers *brokers       // nil: the node serves no topics
+	pruner  *historyPruner // nil: all history is kept
 	closers []func() error // in order of opening
 	ran     atomic.Bool
 }
@@ -119,6 +120,9 @@ func (n *Node) openStorage(ctx context.Context) (err error) {
 		return storeFault(storeCfg.Dir, err)
 	}
 	n.onClose(n.chain.Close)
+	if n.pruner, err = newHistoryPruner(n.cfg, n.gen.Parameters(), n.store, n.chain, n.log.Named("store")); err != nil {
+		return err
+	}
 	poolCfg := n.cfg.Pool
 	poolCfg.Journal = n.cfg.Path(poolCfg.Journal)
 	if n.pool, err = txpool.New(poolCfg, n.chain, txpool.Deps{Allowed: (&allowed{chain: n.chain}).check, Senders: n.chain.Senders(), Log: n.log.Named("pool"), Registry: n.reg}); err != nil {
@@ -301,6 +305,12 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { n.watchHead(run); return nil })
 	g.Go(func() error { n.watchFinal(run); return nil })
 	g.Go(func() error { n.gossip(run); return nil })
+	if n.pruner != nil {
+		if n.brokers != nil {
+			n.keepUnread(0) // until it says what it has read
+		}
+		g.Go(func() error { n.watchPruning(run); return nil })
+	}
 	if n.links != nil {
 		g.Go(func() error { n.watchLinks(run); return nil })
 	}

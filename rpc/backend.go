@@ -30,6 +30,7 @@ type (
 		HeaderByNumber(n uint64) (*types.Header, error)
 		HeaderByHash(h common.Hash) (*types.Header, error)
 		CanonicalHash(n uint64) (common.Hash, error)
+		FirstHeight() uint64 // lowest irreversible block kept beside block 0; errors for blocks below wrap block.ErrPruned
 	}
 	Blocks interface {
 		Sealed(h common.Hash) (*block.SealedHeader, error)
@@ -184,7 +185,13 @@ func (b *Backend) header(ref gethrpc.BlockNumberOrHash) (*types.Header, error) {
 	if err != nil {
 		return nil, unreadable("block "+hash.Hex(), err)
 	}
-	if h == nil || !ref.RequireCanonical {
+	if h == nil {
+		if first := b.Chain.FirstHeight(); first > 0 {
+			return nil, prunedHistory(fmt.Sprintf("this node has no block %s, which may be one of those below %d that it does not keep any more", hash.Hex(), first))
+		}
+		return nil, nil //nolint:nilnil // unknown
+	}
+	if !ref.RequireCanonical {
 		return h, nil
 	}
 	canonical, err := b.Chain.CanonicalHash(h.Number.Uint64())
@@ -262,6 +269,19 @@ func (b *Backend) sealedAt(height uint64) (*block.SealedHeader, error) {
 		err = unreadable(fmt.Sprintf("block %d", height), err)
 	}
 	return nil, err
+}
+
+// transaction finds a transaction on the executed chain; nil without an error if no block has it. A node that does not
+// keep all blocks cannot say that.
+func (b *Backend) transaction(hash common.Hash) (*chain.Located, error) {
+	x, err := b.Chain.Transaction(hash)
+	if err != nil {
+		return nil, unreadable("transaction "+hash.Hex(), err)
+	}
+	if first := b.Chain.FirstHeight(); x == nil && first > 0 {
+		return nil, prunedHistory(fmt.Sprintf("transaction %s is in no block from %d on, and blocks below are not kept any more", hash.Hex(), first))
+	}
+	return x, nil
 }
 
 // body is the block of a header that is there; never nil without an error.

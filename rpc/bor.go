@@ -23,6 +23,7 @@ type finalityJSON struct {
 	Head          pointJSON      `json:"head"`
 	Safe          pointJSON      `json:"safe"`
 	Final         pointJSON      `json:"final"`
+	First         hexutil.Uint64 `json:"first"`    // lowest block kept beside block 0; above 0 once history was pruned
 	SafeLag       hexutil.Uint64 `json:"safeLag"`  // blocks from safe to head
 	FinalLag      hexutil.Uint64 `json:"finalLag"` // blocks from final to head
 	FinalLagSlots hexutil.Uint64 `json:"finalLagSlots"`
@@ -38,7 +39,7 @@ func (a *borAPI) Finality() *finalityJSON {
 	p := c.Params()
 	now, _ := p.SlotAt(time.Now())
 	out := &finalityJSON{
-		Head: head, Safe: safe, Final: final, SafeLag: sub(head.Number, safe.Number), FinalLag: sub(head.Number, final.Number),
+		Head: head, Safe: safe, Final: final, First: hexutil.Uint64(c.FirstHeight()), SafeLag: sub(head.Number, safe.Number), FinalLag: sub(head.Number, final.Number),
 		FinalLagSlots: sub(head.Slot, final.Slot), Slot: hexutil.Uint64(now),
 	}
 	if a.back.Consensus != nil {

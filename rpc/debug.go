@@ -75,9 +75,9 @@ func (d *debugAPI) mustBlock(ref gethrpc.BlockNumberOrHash) (*types.Block, error
 
 // TraceTransaction executes a transaction of the chain again, after those before it in its block, and shows how.
 func (d *debugAPI) TraceTransaction(ctx context.Context, hash common.Hash, cfg *traceConfig) (any, error) {
-	x, err := d.back.Chain.Transaction(hash)
+	x, err := d.back.transaction(hash)
 	if err != nil {
-		return nil, unreadable("transaction "+hash.Hex(), err)
+		return nil, err
 	}
 	if x == nil {
 		return nil, &Error{Code: codeServer, Message: "transaction not found: no block of the chain has " + hash.Hex()}

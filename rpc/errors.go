@@ -24,6 +24,7 @@ const (
 	codeSyncTimeout   = 4
 	codeInternal      = -32603
 	codeVM            = -32015
+	codePruned        = 4444 // of the execution APIs: "Pruned history unavailable"
 )
 
 // Codes of eth_simulateV1.
@@ -111,7 +112,15 @@ func unreadable(what string, err error) error {
 			Message: fmt.Sprintf("%s is not available: %s; it is fetched again from a peer: ask again later, or another node", what, err),
 		}
 	}
+	if errors.Is(err, block.ErrPruned) {
+		return prunedHistory(fmt.Sprintf("%s: %s", what, err))
+	}
 	return &Error{Code: codeServer, Message: fmt.Sprintf("%s is not available: %s", what, err)}
+}
+
+// prunedHistory is the answer about blocks that this node does not keep any more: never null, never empty.
+func prunedHistory(why string) *Error {
+	return &Error{Code: codePruned, Message: "pruned history unavailable: " + why + "; ask a node that keeps the whole history (bor_finality: first)"}
 }
 
 func invalidParams(format string, args ...any) *Error {

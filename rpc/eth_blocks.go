@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"errors"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -121,21 +120,18 @@ func (a *ethAPI) GetTransactionByHash(h common.Hash) (*transactionJSON, error) {
 		return transactionIn(b, i), nil
 	}
 	tx, poolErr := a.pooled(h)
-	if tx != nil {
-		return tx, nil
+	if tx != nil || err == nil {
+		return tx, poolErr
 	}
-	return nil, errors.Join(err, poolErr)
+	return nil, err // as it is: it has a code
 }
 
 // find is the block of the executed chain that holds the transaction, and its index there; nil if there is none.
 func (a *ethAPI) find(h common.Hash) (*block.Block, uint64, error) {
 	what := "transaction " + h.Hex()
-	x, err := a.back.Chain.Transaction(h)
-	if err != nil {
-		return nil, 0, unreadable(what, err)
-	}
-	if x == nil {
-		return nil, 0, nil
+	x, err := a.back.transaction(h)
+	if x == nil || err != nil {
+		return nil, 0, err
 	}
 	b, err := a.back.Chain.BlockByHash(x.Block)
 	if err != nil {

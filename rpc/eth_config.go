@@ -93,21 +93,23 @@ type deleteStrategyJSON struct {
 	Blocks hexutil.Uint64 `json:"retentionBlocks"`
 }
 
-// Capabilities tells how far back states and proofs reach. Blocks, receipts and logs are never deleted.
+// Capabilities tells how far back blocks, with their receipts and logs, states and proofs reach.
 func (a *ethAPI) Capabilities() *capabilitiesJSON {
 	head := a.back.Chain.CurrentHeader()
+	kept := capableJSON{Oldest: hexutil.Uint64(a.back.Chain.FirstHeight())}
 	newest := func(n uint64) capableJSON {
 		if n == 0 {
-			return capableJSON{}
+			return kept
 		}
-		c := capableJSON{Delete: &deleteStrategyJSON{"window", hexutil.Uint64(n)}}
+		c := capableJSON{Oldest: kept.Oldest, Delete: &deleteStrategyJSON{"window", hexutil.Uint64(n)}}
 		if h := head.Number.Uint64(); h >= n {
-			c.Oldest = hexutil.Uint64(h + 1 - n)
+			c.Oldest = max(c.Oldest, hexutil.Uint64(h+1-n))
 		}
 		return c
 	}
 	states, tries := a.back.Chain.Kept()
 	return &capabilitiesJSON{
 		Head: capableHeadJSON{hexutil.Uint64(head.Number.Uint64()), head.Hash()}, State: newest(states), StateProofs: newest(tries),
+		Tx: kept, Logs: kept, Receipts: kept, Blocks: kept,
 	}
 }

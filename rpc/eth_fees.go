@@ -137,7 +137,7 @@ func (a *ethAPI) FeeHistory(ctx context.Context, count math.HexOrDecimal64, newe
 			return nil, unreadable(fmt.Sprintf("fee history: block %d", number), err)
 		}
 		if h == nil {
-			return nil, &Error{Code: codeServer, Message: "fee history: the chain changed meanwhile or its start was pruned; ask again"}
+			return nil, &Error{Code: codeServer, Message: "fee history: the chain changed meanwhile; ask again"}
 		}
 		out.BaseFee = append(out.BaseFee, (*hexutil.Big)(baseFeeOf(h)))
 		out.BlobBaseFee = append(out.BlobBaseFee, (*hexutil.Big)(a.blobFee(h)))

@@ -163,7 +163,7 @@ func (x *logFile) lowest() uint64 {
 }
 
 // readTail reads the entries up to the first that is torn, and drops those that are not of this chain. A tail above a
-// missing section is kept only if that section's blocks are not.
+// missing section is kept only if that section's blocks are not. Block 0 is never missing.
 func (x *logFile) readTail(canonical func(uint64) common.Hash) error {
 	b, err := io.ReadAll(io.NewSectionReader(x.tail, 0, logSection*(tailHead+4*maxLogPrints)))
 	if err != nil {
@@ -171,7 +171,7 @@ func (x *logFile) readTail(canonical func(uint64) common.Hash) error {
 	}
 	if len(b) >= tailHead {
 		first := binary.LittleEndian.Uint64(b)
-		if _, sealed := x.sections[first/logSection]; sealed || first%logSection != 0 || first > x.next && canonical(x.next) != (common.Hash{}) {
+		if _, sealed := x.sections[first/logSection]; sealed || first%logSection != 0 || first > x.next && canonical(max(x.next, 1)) != (common.Hash{}) {
 			b = nil
 		}
 	}

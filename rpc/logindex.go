@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 	"sync"
@@ -10,6 +11,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/lru"
 	"github.com/ethereum/go-ethereum/core/types"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
 )
 
 // bloomChunk holds the blooms of logChunkBlocks consecutive final blocks.
@@ -164,6 +167,9 @@ func (x *logIndex) extend() (more bool, err error) {
 // is missing, which is so for pruned ones, the index leaves out the section.
 func (x *logIndex) addBlock(n, final uint64) (bool, error) {
 	h, err := x.chain.HeaderByNumber(n)
+	if first := x.chain.FirstHeight(); errors.Is(err, block.ErrPruned) && first > n {
+		return true, x.file.skip(first)
+	}
 	if h == nil || err != nil {
 		if !x.giveUp(n) {
 			return false, nil

@@ -15,6 +15,8 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/block"
 )
 
 // longChain is a chain of many final blocks; only what a log query reads.
@@ -27,6 +29,7 @@ type longChain struct {
 
 func (c *longChain) CurrentHeader() *types.Header { return c.headers[len(c.headers)-1] }
 func (c *longChain) FinalHeader() *types.Header   { return c.CurrentHeader() }
+func (c *longChain) FirstHeight() uint64          { return 0 }
 func (c *longChain) HeaderByNumber(n uint64) (*types.Header, error) {
 	c.reads.Add(1)
 	if n >= uint64(len(c.headers)) {
@@ -301,15 +304,13 @@ func TestLogIndexOfPrunedChain(t *testing.T) {
 	s := queryService(pruned)
 	path := filepath.Join(t.TempDir(), "logs")
 	require.NoError(t, s.index.open(path))
-	for range logIndexTries {
-		extendAll(t, s.index)
-	}
+	extendAll(t, s.index)
 	require.EqualValues(t, len(c.headers), s.index.file.height())
 	logs, err := s.getLogs(bg, rangeQuery(logSection, int64(len(c.headers)-1), nil))
 	require.NoError(t, err)
 	require.Len(t, logs, 2)
 	_, err = s.getLogs(bg, rangeQuery(0, 10, nil))
-	requireCode(t, err, codeServer, "is not available")
+	requireCode(t, err, codePruned, "this node keeps blocks from 300 on")
 	s.index.close()
 	s.index = newLogIndex(pruned)
 	require.NoError(t, s.index.open(path))
@@ -319,16 +320,18 @@ func TestLogIndexOfPrunedChain(t *testing.T) {
 
 type prunedChain struct{ *longChain }
 
+func (c prunedChain) FirstHeight() uint64 { return 300 }
+
 func (c prunedChain) HeaderByNumber(n uint64) (*types.Header, error) {
-	if n < 300 {
-		return nil, nil
+	if n > 0 && n < 300 {
+		return nil, block.ErrPruned
 	}
 	return c.longChain.HeaderByNumber(n)
 }
 
 func (c prunedChain) CanonicalHash(n uint64) (common.Hash, error) {
-	if n < 300 {
-		return common.Hash{}, nil
+	if n > 0 && n < 300 {
+		return common.Hash{}, block.ErrPruned
 	}
 	return c.longChain.CanonicalHash(n)
 }

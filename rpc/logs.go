@@ -232,9 +232,9 @@ func (s *service) getLogs(ctx context.Context, q *logQuery) ([]*types.Log, error
 }
 
 func (s *service) logsOfBlock(q *logQuery) ([]*types.Log, error) {
-	h, err := s.back.Chain.HeaderByHash(*q.block)
+	h, err := s.back.header(byHash(*q.block))
 	if err != nil {
-		return nil, unreadable("block "+q.block.Hex(), err)
+		return nil, err
 	}
 	if h == nil {
 		return nil, &Error{Code: codeServer, Message: fmt.Sprintf("unknown block: this node has no block %s", q.block)}
@@ -286,9 +286,12 @@ func (s *service) logRange(q *logQuery) (from, to uint64, err error) {
 	if to, err = resolve(q.to); err != nil {
 		return 0, 0, err
 	}
+	first := s.back.Chain.FirstHeight()
 	switch {
 	case from > to:
 		return 0, 0, invalidRange(from, to)
+	case from < first:
+		return 0, 0, prunedHistory(fmt.Sprintf("the query begins with block %d, this node keeps blocks from %d on", from, first))
 	case to > head:
 		return 0, 0, beyondHead(to, head)
 	case to-from >= s.cfg.LogRange:
@@ -372,7 +375,7 @@ func (x *logIndex) searchSection(ctx context.Context, q *logQuery, lo, hi uint64
 			return nil, unreadable(fmt.Sprintf("block %d", n), err)
 		}
 		if h == nil {
-			return nil, &Error{Code: codeServer, Message: fmt.Sprintf("block %d is not available: its history was pruned or the chain changed; ask again", n)}
+			return nil, &Error{Code: codeServer, Message: fmt.Sprintf("block %d is not available: the chain changed; ask again", n)}
 		}
 		if logs, err = x.logsIn(h, h.Hash(), q, logs, budget); errors.Is(err, errTooManyLogs) {
 			return nil, limitExceeded("query returned more than %d results or %d MiB, the last in block %d; ask for fewer blocks, addresses or topics", budget.most, maxLogBytes>>20, n)

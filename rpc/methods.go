@@ -146,7 +146,7 @@ func nodeGroups() []Group {
 			{"web3_sha3", "bytes", "32 bytes", "Keccak-256", ""},
 		}},
 		{"Consensus and network", "What Ethereum's methods have no words for.", []Method{
-			{"bor_finality", "", "object", "head, safe and final block, their lags in blocks and slots, whether finality stands still", ""},
+			{"bor_finality", "", "object", "head, safe and final block, their lags in blocks and slots, the first block that is kept, whether finality stands still", ""},
 			{"bor_producers", "", "list", "who produces the children of the head, with their keys", ""},
 			{"bor_schedule", "first slot?, turns?", "list", "who owns the coming turns; at most 1,024", ""},
 			{"bor_getRecord", "block", "object or null", "consensus record, seal and certificates of a block", ""},

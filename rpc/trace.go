@@ -78,9 +78,9 @@ func (s *service) newTrace(ctx context.Context, cfg *traceConfig) (*trace, error
 
 // block is the state below a block's first transaction, and what its transactions see of the block.
 func (t *trace) block(b *types.Block) (*state.StateDB, callBlock, error) {
-	parent, err := t.back.Chain.HeaderByHash(b.ParentHash())
+	parent, err := t.back.header(byHash(b.ParentHash()))
 	if err != nil {
-		return nil, callBlock{}, unreadable(fmt.Sprintf("parent of block %d", b.NumberU64()), err)
+		return nil, callBlock{}, err
 	}
 	if parent == nil {
 		return nil, callBlock{}, fmt.Errorf("parent of block %d not found: this node has no block %s", b.NumberU64(), b.ParentHash())

@@ -61,7 +61,7 @@ func (m *Manager) warnPruned(in *planInput) {
 		p := &in.peers[i]
 		if p.pos.LIB.Height > in.local.Head.Height && p.pos.First > in.local.LIB.Height+1 {
 			m.warned = in.now
-			m.log.Warn("no peer keeps the next blocks; connect to a node that has the whole history, or import a block file",
+			m.log.Warn("no peer keeps the next blocks; connect to a node that has the whole history (store.keep_blocks and store.keep_days are 0), or begin in a new folder with a backup of such a node (bornode restore) or its blocks (bornode import)",
 				zap.Uint64("height", in.local.LIB.Height+1), zap.String("peer", string(p.id)), zap.Uint64("first", p.pos.First))
 			return
 		}

@@ -58,6 +58,7 @@ type finalityView struct {
 	Head          pointView      `json:"head"`
 	Safe          pointView      `json:"safe"`
 	Final         pointView      `json:"final"`
+	First         hexutil.Uint64 `json:"first"` // lowest block kept beside block 0
 	SafeLag       hexutil.Uint64 `json:"safeLag"`
 	FinalLag      hexutil.Uint64 `json:"finalLag"`
 	FinalLagSlots hexutil.Uint64 `json:"finalLagSlots"`

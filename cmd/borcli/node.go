@@ -156,6 +156,9 @@ func (s *statusView) table(w io.Writer) {
 			text += ", STALLED: too few producers vote"
 		}
 		rows = append(rows, pair{"final", text})
+		if f.First > 0 {
+			rows = append(rows, pair{"kept", fmt.Sprintf("blocks from %d on: older ones were pruned (store.keep_blocks, store.keep_days)", uint64(f.First))})
+		}
 	}
 	if s.Sync != nil {
 		rows = append(rows, pair{"sync", s.Sync.text()})

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/contracts"
 )
 
@@ -97,10 +98,10 @@ func (m *Mirror) follow(ctx context.Context) error {
 			return m.reload(ctx, h)
 		}
 		if err := m.advance(ctx, v, h); err != nil {
-			if !errors.Is(err, errUnfit) && !errors.Is(err, contracts.ErrReturn) {
+			if !errors.Is(err, errUnfit) && !errors.Is(err, contracts.ErrReturn) && !errors.Is(err, block.ErrPruned) {
 				return err
 			}
-			m.log.Error("the events of topics do not fit; the whole state is read again", zap.Error(err))
+			m.log.Error("the events of topics do not fit, or their blocks are not kept any more; the whole state is read again", zap.Error(err))
 			return m.reload(ctx, h)
 		}
 	}
