@@ -88,6 +88,7 @@ func (c *revokedClient) state() string {
 // Stock clients whose rules in one tenant are revoked go on as they were made to, and stay usable for another tenant all
 // the while; where they are refused they keep their accounts, too.
 func TestRevokedClients(t *testing.T) {
+	t.Parallel() // with one other network: it mostly waits
 	r := newRevoked(t)
 	lasts := revokedShort
 	if os.Getenv("BORNODE_STORMS") != "" {

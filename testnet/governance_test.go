@@ -202,6 +202,7 @@ func stakeOf(t *testing.T, c *ethclient.Client, a common.Address) contracts.Base
 // Blocks of one slot that a producer sealed twice are found by the nodes that meet them, which have the contract slash
 // it by themselves; it never produces again, and its node goes on as an observer that sends nothing.
 func TestGovernanceOfGuilt(t *testing.T) {
+	t.Parallel() // with one other network: it mostly waits
 	peer := newBadPeer(t)
 	n := governed(t, func(s *Spec) {
 		shortEpochs(s)
@@ -316,6 +317,7 @@ func sealedAt(ctx context.Context, c *ethclient.Client, height uint64) (*block.S
 // links drop at once. A producer that resigns follows as an observer and sends nothing. Stake is paid back after the
 // delay, not before.
 func TestGovernanceOfMembers(t *testing.T) {
+	t.Parallel() // with one other network: it mostly waits
 	n := governed(t, func(s *Spec) {
 		shortEpochs(s)
 		s.Observers, s.MinProducers = 1, 3

@@ -82,6 +82,7 @@ func (v *prover) prove(topic string, records int) (file string, out map[string]a
 
 // The way of records from a client to a file that anybody can check, on a network of processes.
 func TestProofsAndAuditsAreCheckedOffline(t *testing.T) {
+	t.Parallel() // with one other network: it mostly waits
 	n := governed(t, func(s *Spec) {
 		s.Brokers, s.EpochBlocks = 3, 40
 		s.Set = append(s.Set, "pubsub.evidence.checkpoint=1s")

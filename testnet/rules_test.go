@@ -17,6 +17,7 @@ import (
 // The producers vote for a parameter and an upgrade. Both take effect at their height on all nodes; a producer's node
 // that was not given the upgrade's description stops before it, says so, and goes on with the file in place.
 func TestGovernanceOfRules(t *testing.T) {
+	t.Parallel() // with one other network: it mostly waits
 	n := governed(t, func(s *Spec) { s.Observers = 1 })
 	const late = 3 // the producer whose operator forgot
 	head := until(t, n, 0, "an answer", func(Status) bool { return true }).Head
