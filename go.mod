@@ -11,6 +11,7 @@ require (
 	github.com/gofrs/flock v0.12.1
 	github.com/golang/snappy v1.0.1-0.20260716114414-9ae09f520e93
 	github.com/gorilla/websocket v1.5.3
+	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/holiman/uint256 v1.3.2
 	github.com/klauspost/compress v1.20.3
 	github.com/libp2p/go-libp2p v0.51.0

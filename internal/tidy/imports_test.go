@@ -24,7 +24,7 @@ var level = map[string]int{
 	"pubsub/batch": 1, "pubsub/acl": 1, "pubsub/token": 1, "pubsub/seal": 1,
 	"pubsub/proof": 2, "pubsub/store": 2, "pubsub/kafka": 2, "pubsub/group": 2, "pubsub/ledger": 2, "pubsub/replica": 2,
 	"pubsub/evidence": 2, "pubsub": 3, "pubsub/gate": 3, "pubsub/gate/gatetest": 2, "pubsub/client": 3, "bench/pubsub": 5,
-	"chain/keyvalue": 1, "chain": 2, "txpool": 2, "blockstore": 2, "internal/vfs/faultfs": 1,
+	"chain/keyvalue": 1, "chain": 2, "txpool": 2, "blockstore": 2, "internal/vfs/faultfs": 1, "internal/vfs/faultmount": 2,
 	"transport/conformance": 2, "transport/link": 2, "transport/tcp": 2, "transport/mem": 2,
 	"transport/rdma": 2, "transport/rdma/fabrictest": 2, "transport/rdma/sim": 2, "transport/rdma/shm": 2,
 	"transport/rdma/verbs": 2, "transport/rdma/detect": 2,

@@ -11,6 +11,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // ErrCrashed is what every operation gives after the crash of a Plan.
@@ -53,6 +54,7 @@ type Verdict struct {
 }
 
 type inode struct {
+	number  uint64 // of this process
 	data    []byte
 	durable []byte // contents at the last sync
 	pending []write
@@ -71,6 +73,7 @@ type dirChange struct {
 }
 
 type dir struct {
+	number  uint64
 	now     map[string]*inode
 	durable map[string]*inode
 	pending []dirChange
@@ -93,7 +96,12 @@ func New() *Disk {
 	return &Disk{dirs: map[string]*dir{".": newDir()}, locks: make(map[string]bool)}
 }
 
-func newDir() *dir { return &dir{now: make(map[string]*inode), durable: make(map[string]*inode)} }
+// numbers gives files and folders their numbers.
+var numbers atomic.Uint64
+
+func newDir() *dir {
+	return &dir{number: numbers.Add(1), now: make(map[string]*inode), durable: make(map[string]*inode)}
+}
 
 // SetPlan sets what happens from now on (nil: nothing fails) and what of the unsynced changes a planned crash keeps
 // (see Crash). Numbers go on counting.
@@ -174,7 +182,7 @@ func (d *Disk) Killed() *Disk {
 }
 
 func newInode(data []byte) *inode {
-	return &inode{data: append([]byte(nil), data...), durable: append([]byte(nil), data...)}
+	return &inode{number: numbers.Add(1), data: append([]byte(nil), data...), durable: append([]byte(nil), data...)}
 }
 
 func (d *Disk) crash(seed uint64) *Disk {

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/bornode/bornode/internal/vfs"
@@ -35,7 +36,7 @@ func (d *Disk) Open(name string, flag int) (vfs.File, error) {
 		if _, err := d.change(Create, name); err != nil {
 			return nil, err
 		}
-		f = new(inode)
+		f = newInode(nil)
 		p.set(base, f)
 	} else if flag&os.O_TRUNC != 0 {
 		if _, err := d.change(Truncate, name); err != nil {
@@ -70,12 +71,11 @@ func (d *Disk) Remove(name string) error {
 func (d *Disk) Rename(from, to string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if moved := d.dirs[path.Clean(from)]; moved != nil {
+	if d.dirs[path.Clean(from)] != nil {
 		if _, err := d.change(Rename, from); err != nil {
 			return err
 		}
-		delete(d.dirs, path.Clean(from))
-		d.dirs[path.Clean(to)] = moved
+		d.moveDir(path.Clean(from), path.Clean(to))
 		return nil
 	}
 	p, base, q, target, err := d.parents(from, to)
@@ -97,6 +97,62 @@ func (d *Disk) Rename(from, to string) error {
 	}
 	p.set(target, f) // a crash between the two leaves both names, as a journaling file system may not; harmless
 	p.set(base, nil)
+	return nil
+}
+
+// moveDir gives a directory and those below it other names.
+func (d *Disk) moveDir(from, to string) {
+	for _, name := range sortedKeys(d.dirs) {
+		if rest, below := strings.CutPrefix(name, from); below && (rest == "" || rest[0] == '/') {
+			d.dirs[to+rest] = d.dirs[name]
+			delete(d.dirs, name)
+		}
+	}
+}
+
+// Info is what Stat says of a name.
+type Info struct {
+	Number uint64 // two names with one number are one file
+	Size   int64
+	Dir    bool
+}
+
+// Stat describes a file or a directory.
+func (d *Disk) Stat(name string) (Info, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.alive(); err != nil {
+		return Info{}, err
+	}
+	if p := d.dirs[path.Clean(name)]; p != nil {
+		return Info{Number: p.number, Dir: true}, nil
+	}
+	p, base, err := d.parent(name)
+	if err != nil {
+		return Info{}, err
+	}
+	f := p.now[base]
+	if f == nil {
+		return Info{}, &os.PathError{Op: "stat", Path: name, Err: os.ErrNotExist}
+	}
+	return Info{Number: f.number, Size: int64(len(f.data))}, nil
+}
+
+// RemoveDir removes an empty directory, at once and durably.
+func (d *Disk) RemoveDir(name string) error {
+	names, err := d.List(name)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		return &os.PathError{Op: "remove", Path: name, Err: syscall.ENOTEMPTY}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dirs[path.Clean(name)] == nil {
+		return &os.PathError{Op: "remove", Path: name, Err: os.ErrNotExist}
+	}
+	delete(d.dirs, path.Clean(name))
 	return nil
 }
 
