@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/internal/exit"
@@ -38,6 +37,7 @@ type Chain struct {
 	m        *metrics
 
 	exec   chan struct{} // the execution slot: holds one token while nobody executes
+	replay replay        // of what a kill left without a state
 	closed atomic.Bool
 	ending sync.RWMutex   // held for writing while the event queue is closed
 	wg     sync.WaitGroup // receipt writer, dispatcher
@@ -45,7 +45,7 @@ type Chain struct {
 	// Owned by whoever holds the execution slot.
 	built       map[common.Hash]*outcome
 	builtOrder  []common.Hash
-	sinceFlush  struct{ id, blocks, gas uint64 }
+	sinceFlush  flushed
 	jumpDests   vm.JumpDestCache
 	precompiles *vm.PrecompileCache
 	watched     *decided // as of the head whose decided changes were logged last
@@ -75,6 +75,20 @@ type Chain struct {
 // is the highest durable reversible block whose state survived, else the last irreversible block. Blocks whose state
 // was lost are executed again, which ctx may interrupt.
 func Open(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Logger, reg prometheus.Registerer) (*Chain, error) {
+	c, err := OpenBeforeReplay(ctx, cfg, gen, store, log, reg)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Replay(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// OpenBeforeReplay is Open without executing blocks again: that is left to Replay, which must be called if Replaying
+// says so. Until then stored blocks can be read, the head is the last irreversible block, states that are not there yet
+// are refused with ErrReplaying, and what executes waits.
+func OpenBeforeReplay(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Logger, reg prometheus.Registerer) (*Chain, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -99,6 +113,7 @@ func Open(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Lo
 		receiptCache: lru.NewCache[common.Hash, types.Receipts](receiptCacheEntries),
 		receipts:     newReceiptWriter(), events: make(chan any, eventQueue),
 	}
+	c.replay.done, c.replay.closing = make(chan struct{}), make(chan struct{})
 	c.signer = types.LatestSigner(c.config)
 	c.senders = senders.New(c.signer, sendersKept)
 	c.rules, c.asked = newRuleBook(c.params, gen.Upgrades()), newRuleBook(c.params, gen.Upgrades())
@@ -112,10 +127,10 @@ func Open(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Lo
 	c.wg.Add(2)
 	go c.receipts.run(c)
 	go c.dispatch()
-	if err := c.recover(ctx, gen.Alloc()); err != nil {
-		return nil, errors.Join(err, c.shutdown())
-	}
 	c.exec <- struct{}{}
+	if err := c.planReplay(ctx, gen.Alloc()); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
 	return c, nil
 }
 
@@ -159,58 +174,6 @@ func (c *Chain) openStore() error {
 			c.bodies.put(b)
 		}
 	}
-	return nil
-}
-
-// recover chooses the head, rolls the state back if it lies on no ancestor of it, and executes what is missing.
-func (c *Chain) recover(ctx context.Context, alloc types.GenesisAlloc) error {
-	// The blocks up to best are executed again to be sure of them (a state of the root that a header names proves
-	// nothing about the header), which costs little: their states are there, or few.
-	best := c.tree.lib
-	for _, n := range c.tree.nodes {
-		if n.height > best.height && c.states.has(n.sealed.Header.Root) {
-			best = n
-		}
-	}
-	base, err := c.base(c.tree.lib.sealed)
-	if errors.Is(err, ErrStateUnavailable) {
-		base, err = c.beginStates(alloc, err)
-	}
-	if err != nil {
-		return err
-	}
-	if !c.states.has(base.Header.Root) {
-		if err := c.rollback(ctx, base, c.anyLayer()); err != nil {
-			return err
-		}
-	}
-	if err := c.states.dropJournal(); err != nil {
-		return err
-	}
-	c.sinceFlush.id = c.states.persistentID()
-	if err := c.catchUp(ctx, base, c.tree.lib.sealed); err != nil {
-		return err
-	}
-	t, err := c.trackAt(c.tree.lib.sealed)
-	if err != nil {
-		return err
-	}
-	c.tree.lib.track = t
-	// Who may connect is read while the state at LIB is the newest: the blocks above may push it out of the layers, and
-	// the index of older states is not there at once.
-	if _, err := c.Members(); err != nil {
-		c.log.Error("the members at the last irreversible block cannot be read; nobody is admitted until they can", zapHeight(c.tree.lib.height), zapError(err))
-	}
-	res, err := c.setHead(ctx, best.hash)
-	if err != nil {
-		return err
-	}
-	c.watch(c.tree.head().sealed.Header)
-	if res.Reason != nil {
-		c.log.Error("a stored reversible block does not execute", zap.Error(res.Reason))
-	}
-	h := c.tree.head()
-	c.log.Info("chain is open", zapHeight(h.height), zap.Uint64("final", c.tree.lib.height), zap.Stringer("hash", h.hash))
 	return nil
 }
 
@@ -267,61 +230,6 @@ func (c *Chain) parentOf(h *block.SealedHeader) (*block.SealedHeader, error) {
 // unreadable says what to do about a block that a start needs and cannot read.
 func unreadable(err error) error {
 	return fmt.Errorf("%w; start again if the disk failed for a moment, else restore the block from an export of a sound node with bornode fsck --repair --blocks FILE (no block and no state was removed)", err)
-}
-
-// catchUp executes the blocks above base up to and including top, of which nothing but the state is wanted: their
-// states were lost in a crash.
-func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) error {
-	if base.Hash() == top.Hash() {
-		return nil
-	}
-	c.log.Info("executing blocks again whose states were not yet on disk", zap.Uint64("from", base.Number()+1), zap.Uint64("to", top.Number()))
-	path := make([]common.Hash, 0, top.Number()-base.Number())
-	for h := top; h.Hash() != base.Hash(); {
-		path = append(path, h.Hash())
-		p, err := c.parentOf(h)
-		if err != nil {
-			return fmt.Errorf("execute blocks %d to %d again: %w", base.Number()+1, top.Number(), unreadable(err))
-		}
-		h = p
-	}
-	t, err := c.trackAt(base)
-	if err != nil {
-		return err
-	}
-	parent, told := base, time.Now()
-	for i := len(path) - 1; i >= 0; i-- {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if time.Since(told) > progressEvery {
-			told = time.Now()
-			c.log.Info("executing blocks again", zapHeight(parent.Number()), zap.Int("left", i+1))
-		}
-		b, err := c.store.Block(path[i])
-		if err != nil {
-			return fmt.Errorf("execute blocks %d to %d again: read block %d: %w", base.Number()+1, top.Number(), parent.Number()+1, unreadable(err))
-		}
-		o, err := c.execute(b, parent, t)
-		if err == nil {
-			err = c.commit(o)
-		}
-		if errors.As(err, new(ErrUnknownUpgrade)) {
-			return err
-		}
-		if errors.As(err, new(block.ErrCorrupt)) { // another block's, which the execution asked for: the state is not to blame
-			return fmt.Errorf("execute block %d again: %w", b.Number(), unreadable(err))
-		}
-		if err != nil {
-			return fmt.Errorf("block %d does not execute again on this node's state; move the state directory %s away and it is made again: %w", b.Number(), c.cfg.Dir, err)
-		}
-		c.keepReceipts(o.block, o.receipts)
-		if err := c.flushIfDue(b.Header.Root); err != nil {
-			return err
-		}
-		parent, t = b.SealedHeader, o.track
-	}
-	return nil
 }
 
 // replaceStates sets the state on disk aside and begins an empty one.
@@ -414,8 +322,20 @@ func (c *Chain) rollbackUnindexed(ctx context.Context, h *block.SealedHeader, ke
 	return c.catchUp(ctx, base, h)
 }
 
-// acquire takes the execution slot.
+// acquire takes the execution slot, behind the replay.
 func (c *Chain) acquire(ctx context.Context) error {
+	select {
+	case <-c.replay.done:
+	case <-c.replay.closing:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return c.acquireSlot(ctx)
+}
+
+// acquireSlot takes the execution slot.
+func (c *Chain) acquireSlot(ctx context.Context) error {
 	select {
 	case <-c.exec:
 	case <-ctx.Done():
@@ -444,6 +364,7 @@ func (c *Chain) Close() error {
 
 func (c *Chain) shutdown() error {
 	c.scope.Close()
+	close(c.replay.closing)
 	c.ending.Lock()
 	c.closed.Store(true)
 	close(c.events)
@@ -451,7 +372,7 @@ func (c *Chain) shutdown() error {
 	close(c.receipts.queue)
 	c.wg.Wait()
 	failpoint.Hit("chain/close-before-journal")
-	err := c.states.close(c.tree.head().sealed.Header.Root)
+	err := c.states.close(c.newestState())
 	failpoint.Hit("chain/close-after-journal")
 	return err
 }

@@ -3,21 +3,23 @@ package chain
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Config says where and how the state is kept.
 type Config struct {
-	Dir              string `mapstructure:"dir" comment:"directory of the state database"`
-	StateHistory     uint64 `mapstructure:"state_history" comment:"blocks below the head whose states can be read; 0 keeps all (archive). Never less than twice max_reversible"`
-	DatabaseCacheMiB int    `mapstructure:"database_cache_mib" comment:"memory for the key-value store's block cache and memtables"`
-	TrieCacheMiB     int    `mapstructure:"trie_cache_mib" comment:"memory for clean trie nodes"`
-	StateCacheMiB    int    `mapstructure:"state_cache_mib" comment:"memory for clean accounts and slots"`
-	WriteBufferMiB   int    `mapstructure:"write_buffer_mib" comment:"state changes gathered in memory before they are written; at most 256"`
-	BodyCacheMiB     int    `mapstructure:"body_cache_mib" comment:"memory for recent block bodies"`
-	FlushBlocks      uint64 `mapstructure:"flush_blocks" comment:"blocks after which the state is written even if the write buffer is not full: bounds what a crash re-executes"`
-	FlushGas         uint64 `mapstructure:"flush_gas" comment:"gas after which the state is written, likewise"`
-	SenderWorkers    int    `mapstructure:"sender_workers" comment:"goroutines that recover senders; 0 uses all cores"`
-	Handles          int    `mapstructure:"handles" comment:"open files of the state database"`
+	Dir              string        `mapstructure:"dir" comment:"directory of the state database"`
+	StateHistory     uint64        `mapstructure:"state_history" comment:"blocks below the head whose states can be read; 0 keeps all (archive). Never less than twice max_reversible"`
+	DatabaseCacheMiB int           `mapstructure:"database_cache_mib" comment:"memory for the key-value store's block cache and memtables"`
+	TrieCacheMiB     int           `mapstructure:"trie_cache_mib" comment:"memory for clean trie nodes"`
+	StateCacheMiB    int           `mapstructure:"state_cache_mib" comment:"memory for clean accounts and slots"`
+	WriteBufferMiB   int           `mapstructure:"write_buffer_mib" comment:"state changes gathered in memory before they are written; at most 256"`
+	BodyCacheMiB     int           `mapstructure:"body_cache_mib" comment:"memory for recent block bodies"`
+	FlushBlocks      uint64        `mapstructure:"flush_blocks" comment:"blocks after which the state is written even if the write buffer is not full: bounds what a crash re-executes"`
+	FlushGas         uint64        `mapstructure:"flush_gas" comment:"gas after which the state is written, likewise"`
+	FlushInterval    time.Duration `mapstructure:"flush_interval" comment:"time after which the state is written, likewise: bounds how long a crash re-executes; 0: never for the time alone"`
+	SenderWorkers    int           `mapstructure:"sender_workers" comment:"goroutines that recover senders; 0 uses all cores"`
+	Handles          int           `mapstructure:"handles" comment:"open files of the state database"`
 }
 
 // DefaultConfig suits a node with 2 GiB of memory.
@@ -25,7 +27,7 @@ func DefaultConfig() Config {
 	return Config{
 		Dir: "state", StateHistory: 90_000,
 		DatabaseCacheMiB: 64, TrieCacheMiB: 64, StateCacheMiB: 64, WriteBufferMiB: 64, BodyCacheMiB: 64,
-		FlushBlocks: 4096, FlushGas: 12_000_000_000, Handles: 256,
+		FlushBlocks: 4096, FlushGas: 12_000_000_000, FlushInterval: 2 * time.Minute, Handles: 256,
 	}
 }
 
@@ -55,6 +57,9 @@ func (c *Config) Validate() error {
 	}
 	if c.FlushGas == 0 {
 		return errors.New("chain: flush_gas is 0, must be positive")
+	}
+	if c.FlushInterval != 0 && c.FlushInterval < minFlushInterval {
+		return fmt.Errorf("chain: flush_interval is %s, must be 0 or at least %s", c.FlushInterval, minFlushInterval)
 	}
 	return nil
 }

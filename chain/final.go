@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/internal/failpoint"
@@ -275,6 +276,18 @@ func (c *Chain) executeRun(ctx context.Context, blocks []*block.Block, stored <-
 	return nil
 }
 
+// flushed is what was executed since the state was written last.
+type flushed struct {
+	id, blocks, gas uint64
+	at              time.Time
+}
+
+// isDue reports whether that is enough to write it again.
+func (s *flushed) isDue(cfg *Config, now time.Time) bool {
+	return s.blocks >= cfg.FlushBlocks || s.gas >= cfg.FlushGas && s.blocks >= 2*layersKept ||
+		s.blocks > 0 && cfg.FlushInterval > 0 && now.Sub(s.at) >= cfg.FlushInterval
+}
+
 // maybeFlush writes the state to disk when enough was executed since the last time it got there.
 func (c *Chain) maybeFlush() error {
 	c.mu.RLock()
@@ -284,13 +297,13 @@ func (c *Chain) maybeFlush() error {
 }
 
 func (c *Chain) flushIfDue(root common.Hash) error {
-	s := &c.sinceFlush
-	if s.blocks < c.cfg.FlushBlocks && (s.gas < c.cfg.FlushGas || s.blocks < 2*layersKept) {
+	s, now := &c.sinceFlush, time.Now()
+	if !s.isDue(&c.cfg, now) {
 		return nil
 	}
 	id := c.states.persistentID()
 	due := id == s.id
-	s.id, s.blocks, s.gas = id, 0, 0
+	*s = flushed{id: id, at: now}
 	c.flushes.Add(1)
 	c.m.flushes.Inc()
 	if !due { // pathdb's buffer was full meanwhile

@@ -17,6 +17,10 @@ const (
 	layersKept      = 128 // state layers that pathdb keeps in memory
 	blockHashWindow = 256 // newest blocks whose hashes BLOCKHASH gives
 
+	// minFlushInterval keeps the newest states in memory for a while: a flush merges them, and proofs and branch switches
+	// below it then take the slow way.
+	minFlushInterval = time.Second
+
 	minTxGas      = 21_000  // no transaction fits into less
 	sizeMisses    = 16      // transactions too large for what is left of a block before building stops
 	readAheadTxs  = 64      // transactions from which on a block's accounts are read ahead of execution

@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
 	recoveries, blocks, txs, gas, reorgs, failedBlocks, recovers, flushes, receiptErrors prometheus.Counter
-	head, final                                                                          prometheus.Gauge
+	head, final, replayLeft                                                              prometheus.Gauge
 	execSeconds, rootSeconds                                                             prometheus.Counter
 }
 
@@ -27,13 +27,14 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		receiptErrors: c("receipt_write_errors_total", "receipts that could not be stored"),
 		head:          g("head_height_blocks", "height of the executed head"),
 		final:         g("final_height_blocks", "height of the last irreversible block"),
+		replayLeft:    g("replay_left_blocks", "blocks that a node which was not stopped in order executes again before it takes part"),
 		execSeconds:   c("execute_seconds_total", "time spent in the EVM"),
 		rootSeconds:   c("state_root_seconds_total", "time spent on state roots and commits"),
 	}
 	if reg == nil {
 		return m, nil
 	}
-	for _, x := range []prometheus.Collector{m.recoveries, m.blocks, m.txs, m.gas, m.reorgs, m.failedBlocks, m.recovers, m.flushes, m.receiptErrors, m.head, m.final, m.execSeconds, m.rootSeconds} {
+	for _, x := range []prometheus.Collector{m.recoveries, m.blocks, m.txs, m.gas, m.reorgs, m.failedBlocks, m.recovers, m.flushes, m.receiptErrors, m.head, m.final, m.replayLeft, m.execSeconds, m.rootSeconds} {
 		if err := reg.Register(x); err != nil {
 			return nil, err
 		}

@@ -78,7 +78,7 @@ func (c *Chain) sealedByNumber(n uint64) (*block.SealedHeader, error) {
 	case x != nil:
 		return x.sealed, nil
 	case n > lib:
-		return nil, nil
+		return nil, c.notYet() // what this node had above may come back
 	case n == 0:
 		return c.genesis.SealedHeader, nil
 	}
@@ -152,8 +152,18 @@ type Located struct {
 	Height, Index uint64
 }
 
-// Transaction finds a transaction on the executed branch; nil if no block of it has the transaction.
+// Transaction finds a transaction on the executed branch; nil if no block of it has the transaction. Before the replay
+// is done that cannot be told: ErrReplaying.
 func (c *Chain) Transaction(h common.Hash) (*Located, error) {
+	notYet := c.notYet() // before the search: the replay may end meanwhile
+	x, err := c.findTransaction(h)
+	if x == nil && err == nil {
+		err = notYet
+	}
+	return x, err
+}
+
+func (c *Chain) findTransaction(h common.Hash) (*Located, error) {
 	hash, height, index, ok := c.receipts.transaction(h)
 	if ok {
 		at, err := c.CanonicalHash(height)
@@ -221,7 +231,8 @@ func (c *Chain) Kept() (states, tries uint64) {
 }
 
 // StateAt opens the state after a block for reading: a recent one from pathdb's layers, an older one from the state
-// history, which does not serve proofs. The StateDB belongs to the caller.
+// history, which does not serve proofs. The StateDB belongs to the caller. A state that the replay has not made again yet
+// is refused with ErrReplaying.
 func (c *Chain) StateAt(h *types.Header) (*state.StateDB, error) {
 	if c.closed.Load() {
 		return nil, ErrClosed
@@ -229,9 +240,13 @@ func (c *Chain) StateAt(h *types.Header) (*state.StateDB, error) {
 	if db, err := state.New(h.Root, c.states.layers.Load().db); err == nil {
 		return db, nil
 	}
+	replaying, pending := c.Replaying() // before the last try: the replay may end meanwhile
 	db, err := state.New(h.Root, c.states.layers.Load().historic)
 	if err == nil {
 		return db, nil
+	}
+	if pending && h.Number.Uint64() > replaying.At {
+		return nil, fmt.Errorf("%w for block %s yet: %w", ErrStateUnavailable, h.Number, replaying)
 	}
 	if lacksIndex(err) {
 		return nil, fmt.Errorf("%w for block %s yet: the index of older states is being built again after this node's last stop; ask again later: %w", ErrStateUnavailable, h.Number, err)

@@ -220,6 +220,7 @@ func TestConfigValidate(t *testing.T) {
 		"write_buffer_mib": func(c *Config) { c.WriteBufferMiB = 257 },
 		"flush_blocks":     func(c *Config) { c.FlushBlocks = 1 },
 		"flush_gas":        func(c *Config) { c.FlushGas = 0 },
+		"flush_interval":   func(c *Config) { c.FlushInterval = time.Millisecond },
 		"sender_workers":   func(c *Config) { c.SenderWorkers = -1 },
 	} {
 		x := DefaultConfig()
@@ -282,4 +283,28 @@ func TestMembersAreReadByTheStart(t *testing.T) {
 	n.finalize(bs[:2]...)
 	n.reopen()
 	require.NotNil(t, n.Chain.members.Load())
+}
+
+// The state is written when the time since it was written last is over, however few blocks there were.
+func TestStateIsWrittenByTime(t *testing.T) {
+	n := newTestNode(t, newTestGenesis(t, nil))
+	written := func(id uint64) {
+		t.Helper()
+		require.Eventually(t, func() bool { return n.Chain.states.persistentID() == id }, time.Minute, time.Millisecond, "pathdb writes in the background")
+	}
+	n.branch(n.Head(), 5, 0, 50)
+	written(1) // genesis
+	require.Zero(t, n.StateFlushes())
+	n.Chain.cfg.FlushInterval = DefaultConfig().FlushInterval
+	n.Chain.sinceFlush = flushed{id: 1, blocks: n.Chain.sinceFlush.blocks, at: time.Now().Add(-n.Chain.cfg.FlushInterval)}
+	n.branch(n.Head(), 1, 0, 50)
+	written(1 + 5) // with the head that was there
+	n.branch(n.Head(), 3, 0, 50)
+	require.EqualValues(t, 1, n.StateFlushes(), "the time began again")
+
+	s, now := flushed{blocks: 1, at: time.Now()}, time.Now().Add(time.Hour)
+	require.True(t, s.isDue(&Config{FlushBlocks: 1 << 20, FlushGas: 1 << 40, FlushInterval: time.Minute}, now))
+	require.False(t, s.isDue(&Config{FlushBlocks: 1 << 20, FlushGas: 1 << 40}, now), "0 is never")
+	s.blocks = 0
+	require.False(t, s.isDue(&Config{FlushBlocks: 1 << 20, FlushGas: 1 << 40, FlushInterval: time.Minute}, now), "nothing to write")
 }

@@ -23,7 +23,7 @@ func EnvName(key string) string {
 }
 
 // reserved are variables with our prefix that are not settings.
-var reserved = []string{"BORNODE_CONFIG", "BORNODE_LONG", "BORNODE_STORMS", "BORNODE_UPDATE", "BORNODE_FAILPOINT", "BORNODE_TESTNET", "BORNODE_TESTNET_PORT", "BORNODE_DIR", "BORNODE_CI"}
+var reserved = []string{"BORNODE_CONFIG", "BORNODE_LONG", "BORNODE_STORMS", "BORNODE_UPDATE", "BORNODE_FAILPOINT", "BORNODE_FAILPOINT_HOLD", "BORNODE_TESTNET", "BORNODE_TESTNET_PORT", "BORNODE_DIR", "BORNODE_CI"}
 
 // Load reads the file (none if path is empty), then the environment, then the flags that were set (named by key), and
 // validates the result. Unknown keys and variables are errors that name the nearest known one.

@@ -27,6 +27,9 @@ func (d *Driver) checkHeader(ctx context.Context, h *block.SealedHeader) error {
 	if err := d.form(h); err != nil {
 		return err
 	}
+	if !d.isReady() { // the machine's clock stands still
+		return ErrNotReady
+	}
 	if hash := h.Hash(); d.failed.Contains(hash) || d.failed.Contains(h.Parent()) {
 		d.failed.Add(hash, struct{}{})
 		return fmt.Errorf("%w: block %d %s failed execution or is built on one that did", ErrKnown, h.Number(), hash)
@@ -77,6 +80,9 @@ func (d *Driver) form(h *block.SealedHeader) error {
 // AddBlock checks header and body, stores the block durably and enters it into the tree; it returns when it is there,
 // not when it was executed. Errors are those of CheckHeader; a body that does not fit its header is ErrInvalid.
 func (d *Driver) AddBlock(ctx context.Context, b *block.Block) error {
+	if err := d.waitReady(ctx); err != nil {
+		return err
+	}
 	leave, err := d.enter(ctx, b.Hash())
 	if err != nil {
 		return err
@@ -165,6 +171,9 @@ func (d *Driver) AddCertificate(cert *block.Certificate) error {
 }
 
 func (d *Driver) addCertificate(ctx context.Context, cert *block.Certificate) error {
+	if !d.isReady() {
+		return ErrNotReady
+	}
 	var schedules []block.Schedule
 	var err error
 	if e := d.do(ctx, true, func(c *core) { schedules, err = c.machine.CertificateSchedules(cert) }); e != nil {

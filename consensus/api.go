@@ -23,6 +23,9 @@ var (
 	ErrFuture        = errors.New("ahead of the clock")                    // drop; it may come again later
 	ErrBelowLIB      = errors.New("not above the last irreversible block") // drop
 	ErrStopped       = errors.New("consensus driver has stopped")
+	// ErrNotReady refuses what would change the machine before the chain has executed again what its last stop left
+	// without a state. It says nothing about who sent it.
+	ErrNotReady = errors.New("this node executes blocks again after its last stop and takes nothing new before that is done")
 	// ErrSecondCopy ends Run: another node, started earlier, signs with the same key.
 	ErrSecondCopy = errors.New("another running node signs for this account and was started first")
 )
@@ -68,7 +71,10 @@ type Deps struct {
 	Chain    Chain
 	Store    Store
 	Network  Network // nil: nothing is sent
-	Signer   Signer  // nil: an observer
+	// Ready is closed when the chain executes; nil: it does. Before, the machine stands still: nothing is signed, recorded
+	// or produced, what only reads is answered, blocks and ranges wait and everything else is refused with ErrNotReady.
+	Ready  <-chan struct{}
+	Signer Signer // nil: an observer
 	// Txs gives the transactions for a block on this parent; nil builds empty blocks.
 	Txs func(parent common.Hash) chain.TxSource
 	// Repaired is closed when an irreversible block that a read of the store found damaged is whole again; nil: it is not

@@ -167,7 +167,7 @@ func (c *core) loop(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-c.d.copied:
-			return fmt.Errorf("%w: %s: give each producer its own key, and stop one of the two", ErrSecondCopy, c.d.self)
+			return c.secondCopy()
 		case x := <-c.d.calls:
 			c.drain(x)
 		case <-c.alarm.C:
@@ -193,6 +193,10 @@ func (c *core) loop(ctx context.Context) error {
 			c.signed(s)
 		}
 	}
+}
+
+func (c *core) secondCopy() error {
+	return fmt.Errorf("%w: %s: give each producer its own key, and stop one of the two", ErrSecondCopy, c.d.self)
 }
 
 // turn ends one turn of the loop.

@@ -58,6 +58,8 @@ type call struct {
 	fn   func(*core)
 	read bool // changes nothing: answered before duties are done
 	done chan struct{}
+
+	refused bool // not run, since the chain does not execute yet; read when done is closed
 }
 
 // Open reads the vote log and the store and brings the machine to the state before the last stop. It takes the lock
@@ -119,6 +121,9 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	}()
 	wg.Go(func() { defer cancel(nil); d.core.executor.run(ctx) }) // one ends, all end
 	wg.Go(func() { defer cancel(nil); d.core.signer.run(ctx) })
+	if err := d.core.awaitChain(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
 	return d.core.loop(ctx)
 }
 
@@ -152,17 +157,24 @@ func (d *Driver) do(ctx context.Context, read bool, fn func(*core)) error {
 	}
 	select {
 	case <-c.done:
-		return nil
+		return c.result()
 	case <-ctx.Done():
 		return ctx.Err() // fn may still run: it must not touch what the caller owns
 	case <-d.done:
 		select {
 		case <-c.done:
-			return nil
+			return c.result()
 		default:
 			return ErrStopped
 		}
 	}
+}
+
+func (c *call) result() error {
+	if c.refused {
+		return ErrNotReady
+	}
+	return nil
 }
 
 // Status is a snapshot; it never waits.

@@ -106,8 +106,13 @@ func (d *Driver) certifiedAbove(ctx context.Context, fc *block.Certificate) (slo
 }
 
 // VotesBy are the newest votes of a producer that this node holds, verified, newest first: those above LIB, and its
-// newest ones below. They are told to the producer when it asks after a start.
+// newest ones below. They are told to the producer when it asks after a start. Before the chain executes the answer is
+// ErrNotReady, and the producer asks again: votes are refused meanwhile and none are on disk, so what could be told is less
+// than after. The wait is this node's alone, so no two nodes wait for each other.
 func (d *Driver) VotesBy(ctx context.Context, producer common.Address) (out []block.Vote, err error) {
+	if !d.isReady() {
+		return nil, ErrNotReady
+	}
 	if producer == d.self {
 		return nil, nil
 	}

@@ -27,6 +27,9 @@ func (d *Driver) AddRange(ctx context.Context, blocks []*block.Block, mode Mode)
 	if len(blocks) > maxRangeBlocks {
 		return d.applied(0, 0), fmt.Errorf("%w: range of %d blocks, %d allowed", ErrInvalid, len(blocks), maxRangeBlocks)
 	}
+	if err := d.waitReady(ctx); err != nil {
+		return d.applied(0, 0), err
+	}
 	if err := d.linked(ctx, blocks); err != nil { // needs no state: overlaps with the import of the range before
 		return d.applied(0, 0), err
 	}

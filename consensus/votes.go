@@ -22,6 +22,9 @@ func (d *Driver) AddVotes(vs []block.Vote) ([]dpos.VoteVerdict, error) {
 	if len(vs) > maxVotesPerCall {
 		return nil, fmt.Errorf("%w: %d votes in one call, %d allowed", ErrInvalid, len(vs), maxVotesPerCall)
 	}
+	if !d.isReady() {
+		return nil, ErrNotReady
+	}
 	ctx := context.Background()
 	var judged []dpos.JudgedVote
 	if err := d.do(ctx, true, func(c *core) { judged = c.machine.JudgeVotes(vs) }); err != nil {

@@ -104,6 +104,8 @@ func ref(p consensus.Place) blocksync.Ref {
 // classify is the one table from errors to what they mean for the peer whose data caused them.
 func classify(err error) blocksync.Verdict {
 	switch {
+	case errors.Is(err, consensus.ErrNotReady), errors.As(err, new(chain.ErrReplaying)):
+		return blocksync.VerdictOverloaded
 	case errors.As(err, new(chain.ErrUnknownUpgrade)):
 		return blocksync.VerdictOverloaded // this node ends; nobody is to blame
 	case errors.Is(err, consensus.ErrKnown):

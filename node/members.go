@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -21,13 +22,15 @@ import (
 // members is the gate of the network: who may connect (DESIGN §6). In sync it is the Members contract at LIB; a node
 // that is behind also accepts the peers of its configuration, since what it knows of the contract may be old: one that
 // left and came back later may be the only one it can catch up from. A member of genesis that is neither configured nor
-// on the list at LIB was removed, and is refused then too. Before the list was read nobody is accepted.
+// on the list at LIB was removed, and is refused then too. Before the list was read
+// nobody is accepted; while blocks are executed again after a kill, the list is the one that the last run kept.
 type members struct {
 	self   transport.PeerID
 	log    *zap.Logger
 	always map[transport.PeerID]bool // itself and the peers of its configuration
 	behind atomic.Bool
 	listed atomic.Pointer[map[transport.PeerID]bool]
+	store  memberStore // keeps the list for the next start; nil: nothing does
 	root   common.Hash // storage root of the contract that listed was read from; watch's goroutine only
 	alone  time.Time   // when refusedEverywhere spoke last; watch's goroutine only
 
@@ -41,8 +44,8 @@ const (
 	maxTold   = 64
 )
 
-func newMembers(peers []string, self transport.PeerID, log *zap.Logger) *members {
-	m := &members{self: self, log: log, always: map[transport.PeerID]bool{self: true}, told: make(map[transport.PeerID]time.Time)}
+func newMembers(peers []string, self transport.PeerID, store memberStore, log *zap.Logger) *members {
+	m := &members{self: self, log: log, store: store, always: map[transport.PeerID]bool{self: true}, told: make(map[transport.PeerID]time.Time)}
 	for _, addr := range peers {
 		if i := strings.LastIndex(addr, "/p2p/"); i >= 0 {
 			m.always[transport.PeerID(addr[i+len("/p2p/"):])] = true
@@ -82,6 +85,8 @@ func (m *members) tell(p transport.PeerID) {
 	m.log.Warn("refused: not a member; admit it through the Members contract, or remove it from p2p.peers if it stands there", zap.String("peer", string(p)))
 }
 
+var errNoKeptMembers = errors.New("an earlier version, or a run that never read the list, left none")
+
 // refusedEverywhere says why a node without peers may have none: members cut a stranger off without a word.
 func (m *members) refusedEverywhere(peers int, height uint64) {
 	listed := m.listed.Load()
@@ -118,11 +123,19 @@ func (m *members) refresh(c contract, behind bool) bool {
 		return changed
 	}
 	next := make(map[transport.PeerID]bool, len(list))
+	kept := keptMembers{Height: final.Number.Uint64(), Hash: final.Hash()}
 	for _, e := range list {
 		next[transport.PeerID(e.PeerID)] = true
+		kept.Peers = append(kept.Peers, e.PeerID)
 	}
+	first := m.root == (common.Hash{})
 	m.root = root
-	if was := m.listed.Swap(&next); was != nil && maps.Equal(*was, next) {
+	was := m.listed.Swap(&next)
+	same := was != nil && maps.Equal(*was, next)
+	if !same || first {
+		m.keep(kept)
+	}
+	if same {
 		return changed
 	}
 	m.log.Info("members", zap.Int("count", len(next)), zap.Uint64("height", final.Number.Uint64()))

@@ -31,7 +31,6 @@ import (
 	"github.com/bornode/bornode/transport"
 	"github.com/bornode/bornode/transport/rdma/detect"
 	"github.com/bornode/bornode/transport/tcp"
-	"github.com/bornode/bornode/txpool"
 )
 
 // Version of the programs.
@@ -45,7 +44,8 @@ type Node struct {
 	reg     *prometheus.Registry
 	store   *blockstore.Store
 	chain   *chain.Chain
-	pool    *txpool.Pool
+	pool    *latePool
+	ready   chan struct{} // closed when the newest state is there: see resume.go
 	host    transport.Host
 	driver  *consensus.Driver
 	sync    *blocksync.Manager
@@ -65,7 +65,7 @@ var ErrRanBefore = errors.New("this node ran before; open it again with New")
 
 // New opens every part. On an error what was opened is closed again.
 func New(ctx context.Context, cfg *config.Config, log *zap.Logger, reg *prometheus.Registry) (*Node, error) {
-	n := &Node{cfg: cfg, log: log, reg: reg}
+	n := newNode(cfg, log, reg)
 	if err := n.open(ctx); err != nil {
 		if u, ok := missing(err); ok {
 			err = u
@@ -73,6 +73,10 @@ func New(ctx context.Context, cfg *config.Config, log *zap.Logger, reg *promethe
 		return nil, errors.Join(err, n.close())
 	}
 	return n, nil
+}
+
+func newNode(cfg *config.Config, log *zap.Logger, reg *prometheus.Registry) *Node {
+	return &Node{cfg: cfg, log: log, reg: reg, ready: make(chan struct{})}
 }
 
 // LoadGenesis reads the genesis file that a node's settings name. The error for a missing one says how to get it there.
@@ -103,7 +107,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 
 func (n *Node) onClose(f func() error) { n.closers = append(n.closers, f) }
 
-// openStorage opens store, chain and pool.
+// openStorage opens store, chain and pool; the pool is left to resume if the chain has blocks to execute again first.
 func (n *Node) openStorage(ctx context.Context) (err error) {
 	storeCfg := n.cfg.Store
 	storeCfg.Dir = n.cfg.Path(storeCfg.Dir)
@@ -116,19 +120,22 @@ func (n *Node) openStorage(ctx context.Context) (err error) {
 	}
 	chainCfg := n.cfg.Chain
 	chainCfg.Dir = n.cfg.Path(chainCfg.Dir)
-	if n.chain, err = chain.Open(ctx, chainCfg, n.gen, n.store, n.log.Named("chain"), n.reg); err != nil {
+	if n.chain, err = chain.OpenBeforeReplay(ctx, chainCfg, n.gen, n.store, n.log.Named("chain"), n.reg); err != nil {
 		return storeFault(storeCfg.Dir, err)
 	}
 	n.onClose(n.chain.Close)
 	if n.pruner, err = newHistoryPruner(n.cfg, n.gen.Parameters(), n.store, n.chain, n.log.Named("store")); err != nil {
 		return err
 	}
-	poolCfg := n.cfg.Pool
-	poolCfg.Journal = n.cfg.Path(poolCfg.Journal)
-	if n.pool, err = txpool.New(poolCfg, n.chain, txpool.Deps{Allowed: (&allowed{chain: n.chain}).check, Senders: n.chain.Senders(), Log: n.log.Named("pool"), Registry: n.reg}); err != nil {
+	n.pool = newLatePool(n.notReady)
+	n.onClose(n.pool.Close)
+	if _, replaying := n.chain.Replaying(); replaying {
+		return nil // Run does the rest
+	}
+	if err := n.openPool(); err != nil {
 		return err
 	}
-	n.onClose(n.pool.Close)
+	close(n.ready)
 	return nil
 }
 
@@ -161,8 +168,12 @@ func (n *Node) openNetwork() (err error) {
 	}
 	n.host = host
 	n.onClose(n.host.Close)
-	n.members = newMembers(n.cfg.P2P.Peers, n.host.ID(), n.log)
-	n.members.refresh(n.chain, true)
+	n.members = newMembers(n.cfg.P2P.Peers, n.host.ID(), n.store, n.log)
+	if n.isReady() {
+		n.members.refresh(n.chain, true)
+	} else {
+		n.members.loadKept()
+	}
 	n.host.SetGate(n.members.Check)
 	return nil
 }
@@ -173,7 +184,7 @@ func (n *Node) openConsensus() (err error) {
 	net := new(network)
 	deps := consensus.Deps{
 		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Schedule: n.gen.Schedule(),
-		Chain: n.chain, Store: n.store, Network: net, Log: n.log.Named("consensus"), Registry: n.reg,
+		Chain: n.chain, Store: n.store, Network: net, Ready: n.ready, Log: n.log.Named("consensus"), Registry: n.reg,
 		Txs: n.transactions, Repaired: n.store.Repaired,
 		OnEvidence: func(e dpos.Evidence) {
 			if n.duties != nil {
@@ -269,7 +280,7 @@ func (n *Node) openRPC() (err error) {
 	cfg.IPCPath, cfg.JWTSecret, cfg.LogIndex = n.cfg.Path(cfg.IPCPath), n.cfg.Path(cfg.JWTSecret), n.cfg.Path(cfg.LogIndex)
 	back := rpc.Backend{
 		Chain: n.chain, Pool: n.pool, Consensus: rpcConsensus{n}, Sync: rpcSync{n}, Network: rpcNetwork{n}, Admin: rpcAdmin{n},
-		Topics: n.chain, Repairs: repairs{n}, Version: "bornode/v" + Version,
+		Topics: n.chain, Repairs: repairs{n}, NotReady: n.notReady, Version: "bornode/v" + Version,
 	}
 	if back.Trust, err = topicproof.TrustGenesis(n.gen); err != nil {
 		return err
@@ -302,23 +313,41 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return part("consensus", n.driver.Run(run)) })
 	g.Go(func() error { return part("sync", n.sync.Run(run)) })
 	g.Go(func() error { return part("json-rpc", n.rpc.Run(run)) })
-	g.Go(func() error { n.watchHead(run); return nil })
-	g.Go(func() error { n.watchFinal(run); return nil })
-	g.Go(func() error { n.gossip(run); return nil })
+	g.Go(func() error { return part("chain", n.resume(run)) })
+	watches := []func(context.Context){n.watchHead, n.watchFinal, n.gossip}
 	if n.pruner != nil {
 		if n.brokers != nil {
 			n.keepUnread(0) // until it says what it has read
 		}
-		g.Go(func() error { n.watchPruning(run); return nil })
+		watches = append(watches, n.watchPruning) // the replay reads what is below the newest irreversible block
+	}
+	for _, watch := range watches {
+		g.Go(func() error {
+			if n.waitReady(run, run) {
+				watch(run)
+			}
+			return nil
+		})
 	}
 	if n.links != nil {
 		g.Go(func() error { n.watchLinks(run); return nil })
 	}
 	if n.duties != nil {
-		g.Go(func() error { n.duties.run(run); return nil })
+		g.Go(func() error {
+			if n.waitReady(run, run) {
+				n.duties.run(run)
+			}
+			return nil
+		})
 	}
 	if n.brokers != nil { // what it leads goes to others while the chain still runs
-		g.Go(func() error { defer stop(); return n.brokers.run(ctx, run, n.watchCheckpoints) })
+		g.Go(func() error {
+			defer stop()
+			if !n.waitReady(ctx, run) {
+				return nil
+			}
+			return n.brokers.run(ctx, run, n.watchCheckpoints)
+		})
 	} else {
 		defer context.AfterFunc(ctx, stop)()
 	}

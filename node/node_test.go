@@ -246,7 +246,7 @@ func TestMembersGate(t *testing.T) {
 	founder := transport.PeerID(g.Members()[0].PeerID)
 	const self, configured, admitted, stranger = transport.PeerID("self"), transport.PeerID("configured"), transport.PeerID("admitted"), transport.PeerID("stranger")
 	core, logs := observer.New(zap.WarnLevel)
-	m := newMembers([]string{"/ip4/127.0.0.1/tcp/1/p2p/" + string(configured)}, self, zap.New(core))
+	m := newMembers([]string{"/ip4/127.0.0.1/tcp/1/p2p/" + string(configured)}, self, nil, zap.New(core))
 	accepted := func(behind bool, peers ...transport.PeerID) {
 		t.Helper()
 		for _, p := range []transport.PeerID{founder, configured, admitted, stranger} {
@@ -267,7 +267,7 @@ func TestMembersGate(t *testing.T) {
 	l.set(string(admitted))
 	require.True(t, m.refresh(l, true))
 	accepted(true, configured, admitted) // the founder was removed before LIB
-	founders := newMembers([]string{"/ip4/127.0.0.1/tcp/1/p2p/" + string(founder)}, self, zap.NewNop())
+	founders := newMembers([]string{"/ip4/127.0.0.1/tcp/1/p2p/" + string(founder)}, self, nil, zap.NewNop())
 	require.True(t, founders.refresh(l, true))
 	require.NoError(t, founders.Check(founder), "configured, it may be the only one to catch up from")
 	require.True(t, founders.refresh(l, false))

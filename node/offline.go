@@ -103,13 +103,16 @@ func RestoreBlocks(store *blockstore.Store, file *blockstore.ImportReader, damag
 // sync.mode. Blocks that the node has already are skipped, so an interrupted import is simply run again. It returns the
 // heights of LIB before and after.
 func Import(ctx context.Context, cfg *config.Config, file *blockstore.ImportReader, log *zap.Logger, progress func(height uint64)) (from, to uint64, err error) {
-	n := &Node{cfg: cfg, log: log, reg: telemetry.NewRegistry()}
+	n := newNode(cfg, log, telemetry.NewRegistry())
 	defer func() { err = errors.Join(err, n.close()) }()
 	if n.gen, err = LoadGenesis(cfg); err != nil {
 		return 0, 0, err
 	}
 	if err := n.openStorage(ctx); err != nil {
 		return 0, 0, err
+	}
+	if err := n.chain.Replay(ctx); err != nil {
+		return 0, 0, storeFault(cfg.Path(cfg.Store.Dir), err)
 	}
 	if file.Genesis() != n.chain.Genesis().Hash() {
 		return 0, 0, fmt.Errorf("the file holds blocks of the chain with genesis %s, this node is of %s", file.Genesis(), n.chain.Genesis().Hash())

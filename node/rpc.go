@@ -23,6 +23,9 @@ func (c rpcConsensus) Stalled() bool                     { return c.n.driver.Sta
 func (c rpcConsensus) Silence() string { return c.n.driver.Status().Why }
 
 func (s rpcSync) SyncStatus() rpc.SyncStatus {
+	if at, replaying := s.n.replayStatus(); replaying {
+		return rpc.SyncStatus{Syncing: true, Mode: s.n.sync.Status().Mode.String(), State: "replay", Start: at.From, Current: at.At, Target: at.To}
+	}
 	x := s.n.sync.Status()
 	return rpc.SyncStatus{Syncing: x.State != blocksync.InSync, Mode: x.Mode.String(), State: x.State.String(), Start: x.Start, Current: x.Current, Target: x.Target}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/bornode/bornode/chain"
-	blocksync "github.com/bornode/bornode/sync"
 )
 
 const (
@@ -65,7 +64,7 @@ func (n *Node) watchFinal(ctx context.Context) {
 			n.brokers.mirror.Poke()
 		}
 		s := n.sync.Status()
-		if n.members.refresh(n.chain, s.State != blocksync.InSync || s.Peers == 0) {
+		if n.members.refresh(n.chain, isBehind(s)) {
 			n.sync.MembersChanged()
 		}
 		n.members.refusedEverywhere(s.Peers, n.chain.FinalHeader().Number.Uint64())

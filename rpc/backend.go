@@ -169,7 +169,20 @@ type Backend struct {
 	Broker    Broker       // of a node that is a broker
 	Readers   Readers      // likewise
 	Repairs   Repairs      // nil: who reads a damaged block is told at once
-	Version   string       // for web3_clientVersion, e.g. bornode/v1.0.0
+	// NotReady is why the node has no newest state and no pool yet, nil when it has them. While it is an error, the head is
+	// the last irreversible block, and what depends on the head's state or on the pool is refused with it. nil: never.
+	NotReady func() error
+	Version  string // for web3_clientVersion, e.g. bornode/v1.0.0
+}
+
+// notReady refuses what depends on the newest state or on the pool, while there is none.
+func (b *Backend) notReady(what string) error {
+	if b.NotReady != nil {
+		if err := b.NotReady(); err != nil {
+			return unreadable(what, err)
+		}
+	}
+	return nil
 }
 
 // header resolves a block reference; nil without error if there is no such block.

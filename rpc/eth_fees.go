@@ -58,17 +58,29 @@ func (s *service) suggestTip(h *types.Header) *big.Int {
 	return tips[len(tips)/2]
 }
 
-func (a *ethAPI) GasPrice() *hexutil.Big {
+// feesReady refuses what follows the rules that the newest state holds, while there is none.
+func (a *ethAPI) feesReady() error { return a.back.notReady("the fee of the next block") }
+
+func (a *ethAPI) GasPrice() (*hexutil.Big, error) {
+	if err := a.feesReady(); err != nil {
+		return nil, err
+	}
 	h := a.back.Chain.CurrentHeader()
-	return (*hexutil.Big)(new(big.Int).Add(a.nextBaseFee(h), a.suggestTip(h)))
+	return (*hexutil.Big)(new(big.Int).Add(a.nextBaseFee(h), a.suggestTip(h))), nil
 }
 
-func (a *ethAPI) MaxPriorityFeePerGas() *hexutil.Big {
-	return (*hexutil.Big)(a.suggestTip(a.back.Chain.CurrentHeader()))
+func (a *ethAPI) MaxPriorityFeePerGas() (*hexutil.Big, error) {
+	if err := a.feesReady(); err != nil {
+		return nil, err
+	}
+	return (*hexutil.Big)(a.suggestTip(a.back.Chain.CurrentHeader())), nil
 }
 
-func (a *ethAPI) BaseFee() *hexutil.Big {
-	return (*hexutil.Big)(a.nextBaseFee(a.back.Chain.CurrentHeader()))
+func (a *ethAPI) BaseFee() (*hexutil.Big, error) {
+	if err := a.feesReady(); err != nil {
+		return nil, err
+	}
+	return (*hexutil.Big)(a.nextBaseFee(a.back.Chain.CurrentHeader())), nil
 }
 
 func (a *ethAPI) BlobBaseFee() *hexutil.Big {
@@ -104,6 +116,9 @@ func (a *ethAPI) FeeHistory(ctx context.Context, count math.HexOrDecimal64, newe
 		if p < 0 || p > 100 || i > 0 && p < percentiles[i-1] {
 			return nil, invalidParams("percentile %g: percentiles rise from 0 to 100", p)
 		}
+	}
+	if err := a.feesReady(); err != nil { // the last of the base fees is the next block's
+		return nil, err
 	}
 	h, err := a.back.headerByNumber(newest)
 	if err != nil {

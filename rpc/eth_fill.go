@@ -25,6 +25,9 @@ func (a *ethAPI) FillTransaction(ctx context.Context, args callArgs) (*filledJSO
 	case args.GasPrice != nil && args.AuthorizationList != nil:
 		return nil, invalidParams("both gasPrice and authorizationList specified; set maxFeePerGas and maxPriorityFeePerGas instead of gasPrice")
 	}
+	if err := a.back.notReady("the newest state"); err != nil {
+		return nil, err
+	}
 	if err := a.fillFees(&args); err != nil {
 		return nil, err
 	}

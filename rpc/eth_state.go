@@ -72,6 +72,9 @@ func (a *ethAPI) GetStorageValues(slots map[common.Address][]common.Hash, ref *g
 // GetTransactionCount at pending counts the pool's executable transactions too.
 func (a *ethAPI) GetTransactionCount(addr common.Address, ref *gethrpc.BlockNumberOrHash) (hexutil.Uint64, error) {
 	if n, ok := refNumber(ref); ok && n == gethrpc.PendingBlockNumber {
+		if err := a.back.notReady("the transaction pool"); err != nil {
+			return 0, err
+		}
 		return hexutil.Uint64(a.back.Pool.Nonce(addr)), nil
 	}
 	s, _, err := a.back.state(ref)

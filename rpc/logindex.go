@@ -21,8 +21,11 @@ type bloomChunk [logChunkBlocks]types.Bloom
 // logIndex finds the blocks that may hold what a query asks for: in the index file, which has the final blocks; where
 // that lacks them, in the blooms of headers, of which those of final blocks stay in memory, bounded.
 type logIndex struct {
-	log    *zap.Logger // set before open
-	chain  Chain
+	log   *zap.Logger // set before open
+	chain Chain
+	// waits reports that receipts which are not stored cannot be made again yet: a block without them would be taken for one
+	// that may match anything. Set before open.
+	waits  func() bool
 	blooms *lru.Cache[uint64, *bloomChunk]
 
 	mu   sync.RWMutex // readers of file; Close waits for them
@@ -34,7 +37,7 @@ type logIndex struct {
 }
 
 func newLogIndex(c Chain) *logIndex {
-	return &logIndex{chain: c, log: zap.NewNop(), blooms: lru.NewCache[uint64, *bloomChunk](logCacheChunks)}
+	return &logIndex{chain: c, waits: func() bool { return false }, log: zap.NewNop(), blooms: lru.NewCache[uint64, *bloomChunk](logCacheChunks)}
 }
 
 func (x *logIndex) open(path string) (err error) {
@@ -141,7 +144,7 @@ func (x *logIndex) extend() (more bool, err error) {
 		return false, fmt.Errorf("mend the log index: %w", err)
 	}
 	final := x.chain.FinalHeader()
-	if final == nil {
+	if final == nil || x.waits() {
 		return false, nil
 	}
 	for until := time.Now().Add(logIndexStep); time.Now().Before(until); {

@@ -39,9 +39,12 @@ func (a *web3API) Sha3(b hexutil.Bytes) hexutil.Bytes { return crypto.Keccak256(
 
 type poolAPI struct{ *service }
 
-func (a *poolAPI) Status() map[string]hexutil.Uint {
+func (a *poolAPI) Status() (map[string]hexutil.Uint, error) {
+	if err := a.back.notReady("the transaction pool"); err != nil {
+		return nil, err
+	}
 	pending, queued := a.back.Pool.Stats()
-	return map[string]hexutil.Uint{"pending": hexutil.Uint(pending), "queued": hexutil.Uint(queued)}
+	return map[string]hexutil.Uint{"pending": hexutil.Uint(pending), "queued": hexutil.Uint(queued)}, nil
 }
 
 type poolContent[T any] map[string]map[string]map[string]T
@@ -94,6 +97,9 @@ type poolView struct {
 
 // view waits for a place for executions, since showing much of the pool is as much work.
 func (a *poolAPI) view(ctx context.Context) (*poolView, error) {
+	if err := a.back.notReady("the transaction pool"); err != nil {
+		return nil, err
+	}
 	release, err := a.enterCall(ctx)
 	if err != nil {
 		return nil, err

@@ -96,7 +96,7 @@ func New(cfg Config, back Backend, log *zap.Logger, reg prometheus.Registerer) (
 		s.local, err = s.methods(append(slices.Clone(publicNamespaces), "admin"))
 	}
 	if err == nil && cfg.LogIndex != "" {
-		s.index.log = s.log
+		s.index.log, s.index.waits = s.log, func() bool { return back.notReady("") != nil }
 		err = s.index.open(cfg.LogIndex)
 	}
 	if err == nil {

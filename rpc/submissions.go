@@ -37,6 +37,12 @@ func (s *service) submitTransactions(raws []hexutil.Bytes) []submission {
 	if len(offered) == 0 {
 		return submissions
 	}
+	if err := s.back.notReady("the transaction pool"); err != nil {
+		for _, place := range places {
+			submissions[place].err = err
+		}
+		return submissions
+	}
 	for k, err := range s.back.Pool.Add(offered, true) {
 		if err != nil {
 			submissions[places[k]].err = submitError(err)

@@ -34,7 +34,7 @@ func (n *Network) Stop(ctx context.Context, i int) error {
 	return x.Process.stop(ctx)
 }
 
-// Restart stops a node if it runs, starts it and returns when its JSON-RPC answers. env is added to its environment.
+// Restart stops a node if it runs, starts it and returns when its JSON-RPC answers and it has its newest state. env is added to its environment.
 func (n *Network) Restart(ctx context.Context, i int, env ...string) error {
 	x, err := n.Node(i)
 	if err != nil {
@@ -53,7 +53,7 @@ func (n *Network) Restart(ctx context.Context, i int, env ...string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	_, err = n.await(ctx, x, func(Status) bool { return true })
+	_, err = n.await(ctx, x, func(s Status) bool { return s.Sync != "replay" })
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.uber.org/zap"
@@ -78,22 +79,32 @@ func runCommand() *cobra.Command {
 				defer wait()
 				defer cancel()
 			}
-			n, err := node.New(cmd.Context(), c, log, reg)
-			if err != nil {
-				return err
-			}
-			if err := n.Run(cmd.Context()); err != nil {
-				return err
-			}
-			if !log.Core().Enabled(zap.InfoLevel) { // the node's own last line is not shown
-				fmt.Fprintln(cmd.ErrOrStderr(), "bornode: ended in order")
-			}
-			return nil
+			return runNode(cmd, c, log, reg)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", ".", "the node's folder")
 	config.AddFlags(cmd.Flags())
 	return cmd
+}
+
+// runNode opens a node and runs it until the command's context ends, which is an orderly end at every moment, before the
+// node is open too.
+func runNode(cmd *cobra.Command, c *config.Config, log *zap.Logger, reg *prometheus.Registry) error {
+	n, err := node.New(cmd.Context(), c, log, reg)
+	switch {
+	case err != nil && cmd.Context().Err() != nil && errors.Is(err, context.Canceled):
+		log.Info("bornode ends: it was told to before it was open")
+	case err != nil:
+		return err
+	default:
+		if err := n.Run(cmd.Context()); err != nil {
+			return err
+		}
+	}
+	if !log.Core().Enabled(zap.InfoLevel) { // the node's own last line is not shown
+		fmt.Fprintln(cmd.ErrOrStderr(), "bornode: ended in order")
+	}
+	return nil
 }
 
 // lockFolder keeps a second process off a node's data.

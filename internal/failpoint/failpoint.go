@@ -1,6 +1,7 @@
 package failpoint
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,6 +12,10 @@ import (
 
 // Variable is the environment variable that arms fail points in a process: "name:n[,name:n]".
 const Variable = "BORNODE_FAILPOINT"
+
+// HoldVariable is the environment variable that stops a process at a place, "name:n:PIPE": the n-th hit waits until
+// somebody opens the named pipe for writing, and the process goes on.
+const HoldVariable = "BORNODE_FAILPOINT_HOLD"
 
 const (
 	unread uint32 = iota // the variable was not looked at yet
@@ -86,7 +91,7 @@ func (r *registry) due(name string, getenv func(string) string, kill func()) fun
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state.Load() == unread {
-		r.read(getenv(Variable), kill)
+		r.read(getenv(Variable), getenv(HoldVariable), kill)
 	}
 	p := r.points[name]
 	if p == nil {
@@ -99,9 +104,10 @@ func (r *registry) due(name string, getenv func(string) string, kill func()) fun
 	return p.action
 }
 
-func (r *registry) read(value string, kill func()) {
+func (r *registry) read(value, hold string, kill func()) {
 	counts, err := Parse(value)
-	if err != nil {
+	name, held, holdErr := parseHold(hold)
+	if err = errors.Join(err, holdErr); err != nil {
 		panic("failpoint: " + err.Error()) // a crash test that silently never crashes would prove nothing
 	}
 	if r.points == nil {
@@ -112,11 +118,36 @@ func (r *registry) read(value string, kill func()) {
 			r.points[name] = &point{left: n, action: kill}
 		}
 	}
+	if held != nil && r.points[name] == nil {
+		r.points[name] = held
+	}
 	if len(r.points) == 0 {
 		r.state.Store(idle)
 	} else {
 		r.state.Store(armed)
 	}
+}
+
+// parseHold reads the value of HoldVariable; nil: nothing is held.
+func parseHold(value string) (name string, held *point, err error) {
+	if value == "" {
+		return "", nil, nil
+	}
+	parts := strings.SplitN(value, ":", 3)
+	if len(parts) != 3 || parts[0] == "" || parts[2] == "" {
+		return "", nil, fmt.Errorf("%s is %q; write name:n:PIPE", HoldVariable, value)
+	}
+	n, err := strconv.Atoi(parts[1])
+	if err != nil || n < 1 {
+		return "", nil, fmt.Errorf("%s is %q; write name:n:PIPE with n >= 1", HoldVariable, value)
+	}
+	return parts[0], &point{left: n, action: func() {
+		f, err := os.Open(parts[2]) // returns when the other end is opened
+		if err != nil {
+			panic("failpoint: " + err.Error())
+		}
+		_ = f.Close()
+	}}, nil
 }
 
 // Parse reads the value of the environment variable: for each name the hit that kills, counted from 1. An empty value

@@ -3,6 +3,7 @@ package failpoint
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -82,5 +83,33 @@ func TestEnvironmentKills(t *testing.T) {
 func BenchmarkHitIdle(b *testing.B) {
 	for b.Loop() {
 		Hit("nothing")
+	}
+}
+
+// A held place waits until the pipe's other end is opened, and holds once.
+func TestHoldWaitsForThePipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	value := func(name string) string {
+		if name == HoldVariable {
+			return "a:2:" + pipe
+		}
+		return ""
+	}
+	var r registry
+	r.hit("a", value, nil)
+	passed := make(chan struct{})
+	go func() {
+		r.hit("a", value, nil)
+		close(passed)
+	}()
+	f, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns when the place is reached
+	require.NoError(t, err)
+	<-passed
+	require.NoError(t, f.Close())
+	r.hit("a", value, nil)
+	for _, bad := range []string{"a", "a:1", "a:0:p", "a:x:p", ":1:p", "a:1:"} {
+		_, _, err := parseHold(bad)
+		require.ErrorContains(t, err, HoldVariable, bad)
 	}
 }
