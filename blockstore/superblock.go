@@ -131,20 +131,20 @@ func (s *Store) writeSuperblock(st *state, durable bool) error {
 	switch {
 	case !st.has:
 		return nil
-	case w.files[1] != nil:
+	case w.files[0] != nil && w.files[1] != nil:
 		return w.write(st, durable)
 	}
-	for i := range w.files {
-		f, err := s.fs.Open(superblockName(i), os.O_RDWR|os.O_CREATE)
+	for range w.files { // the second copy is touched when the first is durable: a crash leaves one that is sound or absent
+		f, err := s.fs.Open(superblockName(w.current), os.O_RDWR|os.O_CREATE)
 		if err != nil {
-			return fmt.Errorf("open %s: %w", superblockName(i), err)
+			return fmt.Errorf("open %s: %w", superblockName(w.current), err)
 		}
-		w.files[i] = f
+		w.files[w.current] = f
+		if err := errors.Join(w.write(st, true), s.fs.SyncDir(".")); err != nil {
+			return err
+		}
 	}
-	if err := w.write(st, true); err != nil {
-		return err
-	}
-	return errors.Join(w.write(st, true), s.fs.SyncDir("."))
+	return nil
 }
 
 func (w *superblocks) write(st *state, durable bool) error {
