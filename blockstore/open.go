@@ -169,7 +169,7 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 	} else {
 		db, err = leveldb.Open(stor, o)
 	}
-	if lerrors.IsCorrupted(err) {
+	if s.derivedMarked.Store(false); lerrors.IsCorrupted(err) {
 		s.finding(ProblemDerived, 0, fmt.Sprintf("the database %s of derived data cannot be read and is rebuilt; receipts come back by executing again: %v", derivedDir, err))
 		if err := s.setAside(asideDerived, derivedDir, "a damaged database of derived data, which is rebuilt"); err != nil {
 			return nil, err
@@ -191,8 +191,8 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 
 // derivedError marks the derived database to be started anew at the next Open if err says that it is damaged.
 func (s *Store) derivedError(err error) error {
-	if lerrors.IsCorrupted(err) {
-		s.log.Error("the database of derived data is damaged; restart the node to make it anew", zap.Error(err))
+	if lerrors.IsCorrupted(err) && !s.derivedMarked.Swap(true) { // every reader meets it again
+		s.log.Error("the database of derived data is damaged; restart the node to make it anew", zap.String("file", s.cfg.Dir+"/"+derivedDir), zap.Error(err))
 		if f, markErr := s.fs.Open(derivedDir+"/"+rebuildMark, os.O_RDWR|os.O_CREATE); markErr == nil {
 			_ = errors.Join(f.Close(), s.fs.SyncDir(derivedDir)) // without the mark the damage is met again
 		}

@@ -45,9 +45,10 @@ type Store struct {
 	moved    []Aside
 	findings []Problem
 
-	damaged damagedHeights
-	filling atomic.Pointer[txFilling] // nil: the index of transactions is whole
-	indexed atomic.Uint64             // the transactions of blocks below are in the index; moved by the writer, while filling by its goroutine
+	damaged       damagedHeights
+	derivedMarked atomic.Bool               // a start will rebuild the derived database, which was told
+	filling       atomic.Pointer[txFilling] // nil: the index of transactions is whole
+	indexed       atomic.Uint64             // the transactions of blocks below are in the index; moved by the writer, while filling by its goroutine
 
 	mu sync.RWMutex
 	state

@@ -1,0 +1,58 @@
+package blockstore_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
+)
+
+// Clients that go on asking for derived data which is damaged do not fill the log. The mark for the next start is written
+// with the line, so they do not sync the disk either.
+func TestDamagedDerivedDataIsToldOnce(t *testing.T) {
+	whole := faultfs.New()
+	cfg := config(whole)
+	cfg.IndexBuffer = 4 << 10
+	s, err := blockstore.Open(cfg, nil, nil)
+	require.NoError(t, err)
+	chain := line(nil, damageBlocks, 1, 8, 40)
+	require.NoError(t, s.AppendFinal(chain, final(chain...)))
+	for _, b := range chain {
+		require.NoError(t, s.PutReceipts(b.Hash(), b.Number(), receiptsOf(b)))
+	}
+	require.NoError(t, s.Close())
+	tables, err := whole.List("derived")
+	require.NoError(t, err)
+	met := 0
+	for i := range 9 * len(tables) { // which tables there are, and who reads them, depends on the compactions
+		name := tables[i/9]
+		if !strings.HasSuffix(name, ".ldb") {
+			continue
+		}
+		disk := whole.Copy()
+		require.NoError(t, disk.Corrupt("derived/"+name, func(b []byte) []byte { b[len(b)*(1+i%9)/10] ^= 0x40; return b }))
+		core, seen := observer.New(zap.ErrorLevel)
+		cfg := config(disk)
+		s, err := blockstore.Open(cfg, zap.New(core), nil)
+		require.NoError(t, err)
+		failed := 0
+		for range 3 {
+			for _, b := range chain {
+				if _, err := s.Receipts(b.Hash()); err != nil && strings.Contains(err.Error(), "corruption") {
+					failed++
+				}
+			}
+		}
+		if failed > 0 {
+			met++
+			require.Equal(t, 1, seen.FilterMessageSnippet("derived data is damaged").Len(), "it is told once, %d readers met it", failed)
+		}
+		_ = s.Close() // a compaction may have met the damage, too
+	}
+	require.NotZero(t, met, "no damage was met by a reader")
+}
