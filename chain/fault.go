@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/ethereum/go-ethereum/trie"
+
 	"github.com/bornode/bornode/internal/exit"
 )
 
@@ -30,6 +32,17 @@ func StateFault(dir, file string, cause error) *exit.Fault {
 		f.What, f.Remedy = "the state database lacks open files or memory", "raise the process's limit (ulimit -n, or LimitNOFILE of the service) or lower chain.handles, then start again: nothing final is lost"
 	}
 	return f
+}
+
+// stateReadFault makes a node of the state that is missing or not the one that its parent names the end that it is: the
+// database lost writes (a lost file of its write-ahead log, say), which nothing finds before the node is read. pathdb says
+// this in words only. Layers that went while they were read are another error, and no damage.
+func stateReadFault(dir string, err error) error {
+	var missing *trie.MissingNodeError
+	if errors.As(err, &missing) && strings.Contains(missing.Error(), "unexpected node") {
+		return StateFault(dir, "", err)
+	}
+	return err
 }
 
 // openFault describes why the state database does not open. A refusal (of the system, of a lock, of a format) says nothing

@@ -3,6 +3,7 @@ package exit
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"go.uber.org/zap"
@@ -28,7 +29,8 @@ type Fault struct {
 }
 
 func (f *Fault) Error() string {
-	return fmt.Sprintf("%s (%s): %v; %s", f.What, f.File, f.Cause, f.Remedy)
+	cause := strings.ReplaceAll(fmt.Sprint(f.Cause), "\n", "; ") // joined errors stand one below the other
+	return fmt.Sprintf("%s (%s): %s; %s", f.What, f.File, cause, f.Remedy)
 }
 func (f *Fault) Unwrap() error { return f.Cause }
 

@@ -23,4 +23,6 @@ func TestCodes(t *testing.T) {
 		require.Equal(t, c.code, Code(c.err), "%v", c.err)
 	}
 	require.Equal(t, "the state database is damaged (/state): checksum; move it away", fault.Error())
+	fault.Cause = errors.Join(errors.New("table 1"), errors.New("table 2"))
+	require.Equal(t, "the state database is damaged (/state): table 1; table 2; move it away", fault.Error(), "one sentence is one line")
 }
