@@ -33,6 +33,12 @@ type Evidence struct {
 
 // Open opens the database of evidence and makes it ready for Run.
 func Open(cfg Config, deps Deps) (*Evidence, error) {
+	e, err := load(cfg, deps)
+	return e, damageFault(deps.Dir, err)
+}
+
+// load opens the database and reads from it what is kept in memory.
+func load(cfg Config, deps Deps) (*Evidence, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

@@ -7,8 +7,12 @@ import (
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"github.com/syndtr/goleveldb/leveldb/util"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/exit"
 )
 
 // A look at the database tells of damage and of another chain, and changes nothing.
@@ -59,4 +63,30 @@ func TestInspectTellsOfDamageAndChangesNothing(t *testing.T) {
 		b[len(b)/2] ^= 1
 		require.NoError(t, os.WriteFile(file, b, 0o600))
 	}
+}
+
+// Damage in a table shows only when it is read, and ends in a sentence with the remedy, which helps.
+func TestADamagedTableEndsInARemedy(t *testing.T) {
+	c := newChain(t)
+	n := newNode(t, c, "a")
+	n.open(t, c, quick)
+	require.NoError(t, n.e.db.CompactRange(util.Range{}))
+	n.close(t)
+	tables, err := filepath.Glob(filepath.Join(n.dir, "*.ldb"))
+	require.NoError(t, err)
+	require.NotEmpty(t, tables)
+	for _, file := range tables {
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		b[3] ^= 1 // the first block: which chain the database is of
+		require.NoError(t, os.WriteFile(file, b, 0o600))
+	}
+	_, err = Open(quick, Deps{Dir: n.dir, Chain: common.Hash{1}, Logger: zap.NewNop(), Registry: prometheus.NewRegistry()})
+	var fault *exit.Fault
+	require.ErrorAs(t, err, &fault)
+	require.Equal(t, n.dir, fault.File)
+	require.Contains(t, fault.Error(), "move the folder "+n.dir+" away and start again")
+	require.NoError(t, os.Rename(n.dir, n.dir+".away"))
+	n.open(t, c, quick)
+	n.close(t)
 }
