@@ -1,0 +1,125 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bornode/bornode/internal/vfs"
+)
+
+// FileName is the file in a folder that says in which form the folder's data is: for each kind of data there a line
+//
+//	bornode KIND VERSION
+const FileName = "FORMAT"
+
+// Kind is what a folder holds, or a part of what it holds: parts whose data is single files share a folder.
+type Kind string
+
+// Kinds of data.
+const (
+	Node      Kind = "node"       // the data folder
+	Blocks    Kind = "blocks"     // the block store
+	State     Kind = "state"      // the state database
+	Consensus Kind = "consensus"  // the vote log
+	Pool      Kind = "pool"       // the journal of transactions
+	LogIndex  Kind = "log-index"  // the index of logs
+	Broker    Kind = "broker"     // the broker's folder
+	Topics    Kind = "topics-log" // the log of topics
+	Evidence  Kind = "evidence"   // the database of evidence
+	Wallet    Kind = "wallet"     // wallets
+)
+
+// versions are the forms that this program reads and writes. A folder without a FORMAT file is of the first.
+var versions = map[Kind]int{
+	Node: 1, Blocks: 1, State: 1, Consensus: 1, Pool: 1, LogIndex: 1, Broker: 1, Topics: 1, Evidence: 1, Wallet: 1,
+}
+
+// ErrUnknown means that a folder is of a form that this program does not know. Nothing in the folder may be changed then.
+var ErrUnknown = errors.New("the form of the folder's data is not known")
+
+// unknown is an ErrUnknown with one sentence of its own.
+type unknown struct{ sentence string }
+
+func (e *unknown) Error() string        { return e.sentence }
+func (e *unknown) Is(target error) bool { return target == ErrUnknown }
+
+// Check refuses the root of a file system whose FORMAT file names another version of a kind than this program's; the error
+// is one sentence that wraps ErrUnknown. A folder, file or line that is absent or damaged is fine. It changes nothing. dir
+// names the folder for errors.
+func Check(fs vfs.FS, dir string, kind Kind) error {
+	_, err := read(fs, dir, kind)
+	return err
+}
+
+// CheckFolder is Check of a folder of the operating system.
+func CheckFolder(dir string, kind Kind) error { return Check(vfs.OS(dir, vfs.Private), dir, kind) }
+
+// Stamp checks as Check does, and writes the kind with this program's version into the FORMAT file, durably, if it does not
+// name the kind: before anything else of the folder changes. The folder must exist. One goroutine of one process at a time
+// may stamp a folder.
+func Stamp(fs vfs.FS, dir string, kind Kind) error {
+	lines, err := read(fs, dir, kind)
+	if err != nil {
+		return err
+	}
+	if _, said := lines[kind]; said {
+		return nil
+	}
+	lines[kind] = strconv.Itoa(versions[kind])
+	var text []string
+	for k, version := range lines {
+		text = append(text, fmt.Sprintf("bornode %s %s\n", k, version))
+	}
+	slices.Sort(text)
+	if err := vfs.ReplaceFile(fs, FileName, []byte(strings.Join(text, ""))); err != nil {
+		return fmt.Errorf("say in folder %s in which form its data is: %w", dir, err)
+	}
+	return nil
+}
+
+// StampFolder is Stamp of a folder of the operating system, which it makes if needed.
+func StampFolder(dir string, kind Kind, modes vfs.Modes) error {
+	fs := vfs.OS(dir, modes)
+	if err := Check(fs, dir, kind); err != nil {
+		return err
+	}
+	if err := fs.Mkdir("."); err != nil {
+		return err
+	}
+	return Stamp(fs, dir, kind)
+}
+
+// read gives the versions that the FORMAT file names. An absent file, an empty one and damaged lines name none: as the form
+// of the data is that of this program then, but for two faults at once, nothing is lost by naming it again.
+func read(fs vfs.FS, dir string, kind Kind) (map[Kind]string, error) {
+	lines := make(map[Kind]string)
+	raw, err := vfs.ReadFile(fs, FileName, maxFileBytes)
+	if errors.Is(err, os.ErrNotExist) {
+		return lines, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read in which form the data of folder %s is: %w", dir, err)
+	}
+	for _, line := range strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n") {
+		rest, ours := strings.CutPrefix(line, "bornode ")
+		name, version, whole := strings.Cut(rest, " ")
+		if _, known := versions[Kind(name)]; ours && whole && known { // any other line is damaged, or of another program's kind
+			lines[Kind(name)] = version
+		}
+	}
+	if v, said := lines[kind]; said && v != strconv.Itoa(versions[kind]) {
+		return nil, &unknown{fmt.Sprintf("folder %s holds %s data of format %s, and this program knows format %d: use the program that wrote it (%s says so; nothing was changed)",
+			dir, kind, shorten(v), versions[kind], filepath.Join(dir, FileName))}
+	}
+	return lines, nil
+}
+
+// shorten bounds what an error shows of a file.
+func shorten(s string) string {
+	return strings.Trim(strconv.Quote(s[:min(len(s), maxShownBytes)]), `"`)
+}
