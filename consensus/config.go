@@ -3,6 +3,8 @@ package consensus
 import (
 	"errors"
 	"fmt"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Config are the settings of the driver.
@@ -10,6 +12,9 @@ type Config struct {
 	Dir          string `mapstructure:"dir" comment:"directory of the vote log; a producer must never lose it"`
 	NewKey       bool   `mapstructure:"new_key" comment:"the signing key was never used before: do not wait when the vote log is missing"`
 	BuildPercent int    `mapstructure:"build_percent" comment:"share of a slot spent on filling a block with transactions, 1-80"`
+
+	// FS replaces the operating system's files; nil in real use.
+	FS vfs.FS `mapstructure:"-"`
 }
 
 // DefaultConfig are the settings the design gives.
@@ -17,7 +22,7 @@ func DefaultConfig() Config { return Config{Dir: "consensus", BuildPercent: 40} 
 
 // Validate names the setting that is wrong.
 func (c Config) Validate() error {
-	if c.Dir == "" {
+	if c.Dir == "" && c.FS == nil {
 		return errors.New("consensus.dir is empty: name the directory of the vote log")
 	}
 	if c.BuildPercent < 1 || c.BuildPercent > 80 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/consensus/dpos"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // core is what the machine's goroutine owns. Nobody else touches it but through Driver.do.
@@ -74,7 +75,11 @@ func openCore(d *Driver) (_ *core, err error) {
 
 func (c *core) openLog(mc *dpos.Config) error {
 	d := c.d
-	l, payloads, st, err := openVoteLog(d.cfg.Dir, d.self, d.deps.Genesis, lostMarker(), d.cfg.NewKey, d.log)
+	fs := d.cfg.FS
+	if fs == nil {
+		fs = vfs.OS(d.cfg.Dir, vfs.Private)
+	}
+	l, payloads, st, err := openVoteLog(fs, d.cfg.Dir, d.self, d.deps.Genesis, lostMarker(), d.cfg.NewKey, d.log)
 	if err != nil {
 		return err
 	}

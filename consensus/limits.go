@@ -5,6 +5,7 @@ import "time"
 // Bounds on what peers can make the driver hold or do.
 const (
 	maxEntryBytes     = 64 << 10 // one payload of the vote log
+	maxVoteLogBytes   = 4 << 30  // of the vote log, which is compacted when blocks become final
 	maxVotesPerCall   = 1024     // AddVotes
 	maxLoggedVoters   = 8        // in one line of the log
 	maxRangeBlocks    = 1 << 14  // AddRange

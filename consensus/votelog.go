@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/bornode/bornode/internal/aside"
 	"github.com/bornode/bornode/internal/failpoint"
+	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/internal/vfs"
 )
 
@@ -23,7 +25,7 @@ import (
 //	header   "BORVLOG1", 20 bytes account, 32 bytes genesis hash, u32 crc32c of those
 //	entry*   u32 length of payload, u32 crc32c of (length, payload), payload
 //
-// Integers are big-endian. Entries are only appended; a rewrite makes a new file and renames it over the old one.
+// Integers are big-endian. Entries are only appended; a start and a rewrite make a new file and rename it over the old one.
 const (
 	voteLogName       = "votes.log"
 	voteLogLock       = "votes.lock"
@@ -41,38 +43,53 @@ var ErrLocked = errors.New("vote log is in use by another process")
 type logState uint8
 
 const (
-	logGood    logState = iota // read to its end, a torn tail cut off
+	logGood    logState = iota // read to its end, but for a torn tail
 	logMissing                 // there was none; a new one was made
 	logDamaged                 // entries in its middle are lost: what was signed is not fully known
 )
 
 // voteLog is the append-only file of everything this producer signed. It is used by one goroutine at a time.
 type voteLog struct {
-	dir, path string
-	header    []byte
-	f, lock   *os.File
-	size      int64
-	buf       []byte
+	fs     vfs.FS
+	path   string // of the file, as errors and the log name it
+	header []byte
+	f      vfs.File
+	lock   io.Closer
+	size   int64
+	buf    []byte
+	failed error // of the first write that failed: what the file holds is unknown since
 }
 
-// openVoteLog locks the directory, reads the log and cuts off a torn tail, of which a copy is kept. The payloads are in the order written.
+// openVoteLog locks the directory, reads the log and writes it again, so that all that it returns is durable: a process that
+// was killed, or a disk that failed, leaves entries that can be read and that a power cut still takes away, and what the
+// machine knows as signed it sends. Bytes that are no whole entry are left out; a copy of the file is kept then. The
+// payloads are in the order written. dir names the directory for errors.
 // The marker opens a file made for want of one unless the key is new, and closes a damaged one: it stays there until
 // the driver takes it out, so that a second crash does not make the log look complete.
-func openVoteLog(dir string, account common.Address, genesis common.Hash, marker []byte, newKey bool, log *zap.Logger) (l *voteLog, payloads [][]byte, st logState, err error) {
-	if err := makeDir(dir, vfs.SyncDirAt); err != nil {
-		return nil, nil, 0, fmt.Errorf("make directory of the vote log: %w", err)
-	}
-	lock, err := lockFile(filepath.Join(dir, voteLogLock))
-	if err != nil {
+func openVoteLog(fs vfs.FS, dir string, account common.Address, genesis common.Hash, marker []byte, newKey bool, log *zap.Logger) (l *voteLog, payloads [][]byte, st logState, err error) {
+	if err := format.Check(fs, dir, format.Consensus); err != nil {
 		return nil, nil, 0, err
 	}
-	l = &voteLog{dir: dir, path: filepath.Join(dir, voteLogName), header: voteLogHeader(account, genesis), lock: lock}
+	if err := fs.Mkdir("."); err != nil {
+		return nil, nil, 0, fmt.Errorf("make directory of the vote log: %w", err)
+	}
+	lock, err := fs.Lock(voteLogLock)
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, nil, 0, fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("lock the vote log: %w", err)
+	}
+	l = &voteLog{fs: fs, path: filepath.Join(dir, voteLogName), header: voteLogHeader(account, genesis), lock: lock}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close())
 		}
 	}()
-	raw, err := os.ReadFile(l.path)
+	if err := format.Stamp(fs, dir, format.Consensus); err != nil {
+		return l, nil, 0, err
+	}
+	raw, err := vfs.ReadFile(fs, voteLogName, maxVoteLogBytes)
 	if errors.Is(err, os.ErrNotExist) {
 		if !newKey {
 			payloads = [][]byte{marker}
@@ -80,7 +97,7 @@ func openVoteLog(dir string, account common.Address, genesis common.Hash, marker
 		return l, payloads, logMissing, l.rewrite(payloads)
 	}
 	if err != nil {
-		return l, nil, 0, fmt.Errorf("read vote log: %w", err)
+		return l, nil, 0, fmt.Errorf("read vote log %s: %w", l.path, err)
 	}
 	if err := checkVoteLogHeader(l.path, raw, account, genesis); err != nil {
 		return l, nil, 0, err
@@ -91,61 +108,21 @@ func openVoteLog(dir string, account common.Address, genesis common.Hash, marker
 		payloads, st = append(append(payloads, later...), marker), logDamaged
 	}
 	if len(rest) > 0 {
-		if err := keepVoteLog(l.path, raw, len(rest), log); err != nil {
+		if err := l.keepDamaged(raw, len(rest), log); err != nil {
 			return l, nil, 0, err
 		}
 	}
-	if l.f, err = os.OpenFile(l.path, os.O_RDWR, 0o600); err != nil {
-		return l, nil, 0, fmt.Errorf("open vote log: %w", err)
-	}
-	l.size = int64(voteLogHeaderSize + good)
-	if st == logDamaged {
-		return l, payloads, st, l.rewrite(payloads)
-	}
-	if len(rest) > 0 {
-		if err := errors.Join(l.f.Truncate(l.size), l.f.Sync()); err != nil {
-			return l, nil, 0, fmt.Errorf("cut the torn tail of vote log %s: %w", l.path, err)
-		}
-	}
-	return l, payloads, st, nil
+	return l, payloads, st, l.rewrite(payloads)
 }
 
-// keepVoteLog keeps a copy of a vote log whose last bytes are no whole entries, before they are cut off.
-func keepVoteLog(path string, raw []byte, cut int, log *zap.Logger) error {
-	to, err := aside.KeepBytes(path, bytes.NewReader(raw), int64(len(raw)), maxDamagedLogs, time.Now())
+// keepDamaged keeps a copy of a vote log whose last bytes are no whole entries, before they are left out.
+func (l *voteLog) keepDamaged(raw []byte, cut int, log *zap.Logger) error {
+	to, err := aside.KeepBytes(l.fs, voteLogName, bytes.NewReader(raw), int64(len(raw)), maxDamagedLogs, time.Now())
 	if err != nil {
-		return fmt.Errorf("the vote log ends in %d bytes that are no whole entries: %w", cut, err)
+		return fmt.Errorf("the vote log %s ends in %d bytes that are no whole entries: %w", l.path, cut, err)
 	}
 	log.Warn("set aside: a copy of the vote log, in which bytes that are no whole entries were found; a crash while an entry was written leaves such at its end, anything else is damage",
-		zap.String("file", path), zap.String("to", to), zap.Int("position", len(raw)-cut), zap.Int("bytes", cut))
-	return nil
-}
-
-// makeDir makes a directory and what lacks above it, each durable in its parent: a power cut must not take the log away
-// with its directory, since a producer whose key is new would then sign again at once.
-func makeDir(dir string, sync func(string) error) error {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	var made []string
-	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(at); err == nil || filepath.Dir(at) == at {
-			break
-		}
-		made = append(made, at)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if len(made) == 0 { // made by a start that a power cut may have ended before its sync
-		return sync(filepath.Dir(dir))
-	}
-	for i := len(made) - 1; i >= 0; i-- {
-		if err := sync(filepath.Dir(made[i])); err != nil {
-			return err
-		}
-	}
+		zap.String("file", l.path), zap.String("to", filepath.Join(filepath.Dir(l.path), to)), zap.Int("position", len(raw)-cut), zap.Int("bytes", cut))
 	return nil
 }
 
@@ -220,65 +197,62 @@ func salvage(b []byte) (payloads [][]byte) {
 	return payloads
 }
 
-// append makes the payloads durable: one write and one fsync for all. After an error the log must not be used again.
+// append makes the payloads durable: one write and one fsync for all. After an error the log must not be used again, and
+// refuses to be.
 func (l *voteLog) append(payloads [][]byte) error {
-	if len(payloads) == 0 {
-		return nil
+	if len(payloads) == 0 || l.failed != nil {
+		return l.failed
 	}
 	l.buf = l.buf[:0]
 	for _, p := range payloads {
 		l.buf = appendEntry(l.buf, p)
 	}
 	failpoint.Hit("consensus-votelog-before")
-	n, err := l.f.WriteAt(l.buf, l.size)
+	err := vfs.WriteAll(l.f, l.buf, l.size)
 	if err == nil {
 		failpoint.Hit("consensus-votelog-written")
 		err = l.f.Sync()
 	}
 	if err != nil {
-		return fmt.Errorf("write vote log %s: %w", l.path, err)
+		return l.fail("write", err)
 	}
-	l.size += int64(n)
+	l.size += int64(len(l.buf))
 	failpoint.Hit("consensus-votelog-after")
 	return nil
 }
 
 // rewrite replaces the whole log by one that holds just these payloads: either the old file or the new one survives a
-// crash.
+// crash, and the new one is durable when rewrite returns. After an error the log must not be used again, and refuses to be:
+// what it appended might go to a file that has lost its name.
 func (l *voteLog) rewrite(payloads [][]byte) error {
+	if l.failed != nil {
+		return l.failed
+	}
 	b := bytes.Clone(l.header)
 	for _, p := range payloads {
 		b = appendEntry(b, p)
 	}
-	tmp := l.path + ".new"
-	f, err := os.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err := vfs.ReplaceFile(l.fs, voteLogName, b); err != nil {
+		return l.fail("rewrite", err)
+	}
+	f, err := l.fs.Open(voteLogName, os.O_RDWR)
 	if err != nil {
-		return fmt.Errorf("rewrite vote log: %w", err)
+		return l.fail("open", err)
 	}
-	failpoint.Hit("consensus-votelog-rewrite-before")
-	if _, err = f.Write(b); err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		failpoint.Hit("consensus-votelog-rewrite-written")
-		err = os.Rename(tmp, l.path)
-	}
-	if err == nil {
-		failpoint.Hit("consensus-votelog-rewrite-renamed")
-		err = vfs.SyncDirAt(l.dir)
-	}
-	if err != nil {
-		return fmt.Errorf("rewrite vote log %s: %w", l.path, errors.Join(err, f.Close()))
-	}
-	failpoint.Hit("consensus-votelog-rewrite-after")
-	if l.f != nil {
-		err = l.f.Close()
-	}
+	old := l.f
 	l.f, l.size = f, int64(len(b))
+	if old != nil {
+		err = old.Close()
+	}
 	return err
 }
 
-// close releases the files and the lock.
+func (l *voteLog) fail(what string, err error) error {
+	l.failed = fmt.Errorf("%s vote log %s: %w", what, l.path, err)
+	return l.failed
+}
+
+// close releases the file and the lock.
 func (l *voteLog) close() error {
 	var err error
 	if l.f != nil {

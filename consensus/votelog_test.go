@@ -1,7 +1,6 @@
 package consensus
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/consensus/dpos"
-	"github.com/bornode/bornode/internal/failpoint"
 	"github.com/bornode/bornode/internal/vfs"
 )
 
@@ -26,7 +24,7 @@ var (
 
 func openLog(t *testing.T, dir string, newKey bool) (*voteLog, [][]byte, logState) {
 	t.Helper()
-	l, p, st, err := openVoteLog(dir, logAccount, logGenesis, lostMarker(), newKey, zap.NewNop())
+	l, p, st, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, logAccount, logGenesis, lostMarker(), newKey, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.close() })
 	return l, p, st
@@ -124,7 +122,7 @@ func TestDamagedVoteLogIsSetAside(t *testing.T) {
 	open := func(b []byte) {
 		t.Helper()
 		require.NoError(t, os.WriteFile(path, b, 0o600))
-		l, _, _, err := openVoteLog(dir, logAccount, logGenesis, lostMarker(), false, zap.New(core))
+		l, _, _, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, logAccount, logGenesis, lostMarker(), false, zap.New(core))
 		require.NoError(t, err)
 		require.NoError(t, l.close())
 	}
@@ -181,7 +179,7 @@ func TestVoteLogMissing(t *testing.T) {
 func TestVoteLogIsOpenedOnce(t *testing.T) {
 	dir := t.TempDir()
 	l, _, _ := openLog(t, dir, true)
-	_, _, _, err := openVoteLog(dir, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
+	_, _, _, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
 	require.ErrorIs(t, err, ErrLocked)
 	require.NoError(t, l.close())
 	openLog(t, dir, true)
@@ -190,44 +188,15 @@ func TestVoteLogIsOpenedOnce(t *testing.T) {
 func TestVoteLogOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, 1)
-	_, _, _, err := openVoteLog(dir, common.HexToAddress("0xcc"), logGenesis, lostMarker(), true, zap.NewNop())
+	_, _, _, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, common.HexToAddress("0xcc"), logGenesis, lostMarker(), true, zap.NewNop())
 	require.ErrorContains(t, err, "belongs to account")
 	path := filepath.Join(dir, voteLogName)
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, bad := range [][]byte{b[:10], append([]byte{b[0] ^ 1}, b[1:]...)} {
 		require.NoError(t, os.WriteFile(path, bad, 0o600))
-		_, _, _, err = openVoteLog(dir, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
+		_, _, _, err = openVoteLog(vfs.OS(dir, vfs.Private), dir, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
 		require.ErrorContains(t, err, "header")
-	}
-}
-
-// A crash at any step of a rewrite leaves the old or the new content.
-func TestVoteLogRewriteSurvivesACrash(t *testing.T) {
-	for _, c := range []struct {
-		at  string
-		old bool
-	}{
-		{"consensus-votelog-rewrite-before", true}, {"consensus-votelog-rewrite-written", true},
-		{"consensus-votelog-rewrite-renamed", false}, {"consensus-votelog-rewrite-after", false},
-	} {
-		t.Run(c.at, func(t *testing.T) {
-			dir := t.TempDir()
-			want := fill(t, dir, 3)
-			l, _, _ := openLog(t, dir, false)
-			disarm := failpoint.Arm(c.at, 1, func() { panic("crash") })
-			defer disarm()
-			require.PanicsWithValue(t, "crash", func() { _ = l.rewrite([][]byte{[]byte("new")}) })
-			require.NoError(t, l.close())
-			l, got, st := openLog(t, dir, false)
-			require.Equal(t, logGood, st)
-			if c.old {
-				require.Equal(t, want, texts(got))
-			} else {
-				require.Equal(t, []string{"new"}, texts(got))
-			}
-			require.NoError(t, l.append([][]byte{[]byte("next")}))
-		})
 	}
 }
 
@@ -271,22 +240,6 @@ func TestRecordsOnDisk(t *testing.T) {
 	require.ErrorContains(t, err, "newer version")
 	_, _, err = decodePayloads([][]byte{{payloadRecord, 1, 2}})
 	require.Error(t, err)
-}
-
-// Every directory that is made is synced in its parent, the outermost first.
-func TestDirectoryOfTheVoteLogIsDurable(t *testing.T) {
-	base := t.TempDir()
-	var synced []string
-	note := func(dir string) error { synced = append(synced, dir); return vfs.SyncDirAt(dir) }
-	dir := filepath.Join(base, "a", "b")
-	require.NoError(t, makeDir(dir, note))
-	require.DirExists(t, dir)
-	require.Equal(t, []string{base, filepath.Join(base, "a")}, synced)
-	synced = nil
-	require.NoError(t, makeDir(dir, note))
-	require.Equal(t, []string{filepath.Join(base, "a")}, synced, "the start before may have ended too early")
-	broken := errors.New("no disk")
-	require.ErrorIs(t, makeDir(filepath.Join(base, "c"), func(string) error { return broken }), broken)
 }
 
 // While the chain makes an update of LIB durable, the votes that it and later ones make pointless stay in the log.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -14,6 +13,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/pubsub/batch"
 	"github.com/bornode/bornode/pubsub/evidence"
 	"github.com/bornode/bornode/pubsub/group"
@@ -59,7 +60,7 @@ func New(cfg Config, deps Deps) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := format.StampFolder(cfg.Dir, format.Broker, vfs.Private); err != nil {
 		return nil, fmt.Errorf("the broker's folder: %w", err)
 	}
 	producers, err := openProducerIDs(filepath.Join(cfg.Dir, producersFile), deps.Now())

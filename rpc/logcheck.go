@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/internal/exit"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 const logIndexRemedy = "the next start keeps a copy of what cannot be read and rebuilds it from the blocks"
@@ -23,7 +25,7 @@ func CheckLogIndex(path string, canonical func(height uint64) common.Hash) (find
 	if path == "" {
 		return nil
 	}
-	f, err := os.Open(path)
+	f, err := vfs.OS(filepath.Dir(path), vfs.Private).Open(filepath.Base(path), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -44,7 +46,7 @@ func CheckLogIndex(path string, canonical func(height uint64) common.Hash) (find
 
 // checkSections reads every section. A header is written last: what a crash leaves of a section begins with zeros.
 func (x *logFile) checkSections(canonical func(uint64) common.Hash, tell func(harmless bool, format string, args ...any)) {
-	fi, err := x.f.Stat()
+	size, err := x.f.Size()
 	if err != nil {
 		tell(false, "it cannot be read: %v", err)
 		return
@@ -54,14 +56,14 @@ func (x *logFile) checkSections(canonical func(uint64) common.Hash, tell func(ha
 		every[k] = new(blockSet)
 	}
 	b := make([]byte, sectionHead)
-	for x.end < fi.Size() {
+	for x.end < size {
 		n, err := x.f.ReadAt(b, x.end)
 		if err != nil && !errors.Is(err, io.EOF) {
 			tell(false, "what follows byte %d cannot be read: %v", x.end, err)
 			return
 		}
 		i, ok := readInfo(b[:n], x.seed)
-		if !ok || x.end+i.size() > fi.Size() {
+		if !ok || x.end+i.size() > size {
 			tell(isZero(b[:n]), "what follows byte %d is no whole section", x.end)
 			return
 		}

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // logDir is a chain with an index file, which a test changes as a crash would.
@@ -118,7 +120,7 @@ func TestLogIndexOnAFullDisk(t *testing.T) {
 	d.grow(logSection + 50)
 	d.open()
 	f := d.s.index.file.f
-	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	full, err := vfs.OS("/dev", vfs.Private).Open("full", os.O_RDWR)
 	require.NoError(t, err)
 	defer full.Close()
 	d.s.index.file.f = full
@@ -474,7 +476,7 @@ func fillBlocks() [][]uint32 {
 // Sealing a section that is as full as can be needs little memory and disk, and nothing of it is lost.
 func TestSealOfAFullSection(t *testing.T) {
 	blocks := fillBlocks()
-	f, err := os.Create(filepath.Join(t.TempDir(), "section"))
+	f, err := vfs.OS(t.TempDir(), vfs.Private).Open("section", os.O_RDWR|os.O_CREATE)
 	require.NoError(t, err)
 	x := &logFile{f: f, sections: map[uint64]int64{9: 100}}
 	defer f.Close()

@@ -11,12 +11,16 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Layout of the log index (all numbers little endian). The file begins with magic, a random salt and their CRC; then
@@ -45,7 +49,10 @@ var (
 // logFile says which final blocks may hold a value (an address or a topic), exact but for collisions of 32 bits. One
 // goroutine adds blocks, many read.
 type logFile struct {
-	f, tail *os.File
+	fs      vfs.FS
+	path    string // of the index, as errors and the log name it
+	name    string // of the index in fs; the tail's is tailName of it
+	f, tail vfs.File
 	log     *zap.Logger
 	salt    [16]byte
 	seed    uint32 // of CRCs: the salt's
@@ -62,22 +69,27 @@ type logFile struct {
 	repairs  int        // that were made: what was read before says nothing
 }
 
-// openLogFile opens the index at path, or makes it. canonical tells the hash of a final block: what the index has of
+func tailName(name string) string { return name + ".tail" }
+
+// openLogFile opens the index with this path, or makes it. fs is the folder that it lies in. canonical tells the hash of a final block: what the index has of
 // another chain, or of blocks that this one does not have yet, is dropped.
-func openLogFile(path string, canonical func(uint64) common.Hash, log *zap.Logger) (*logFile, error) {
-	x := &logFile{log: log, sections: make(map[uint64]int64)}
-	var err error
-	if x.f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
-		if x.tail, err = os.OpenFile(path+".tail", os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-			x.f.Close()
+func openLogFile(fs vfs.FS, path string, canonical func(uint64) common.Hash, log *zap.Logger) (*logFile, error) {
+	x := &logFile{fs: fs, path: path, name: filepath.Base(path), log: log, sections: make(map[uint64]int64)}
+	err := format.Stamp(fs, filepath.Dir(path), format.LogIndex)
+	if err == nil {
+		x.f, err = fs.Open(x.name, os.O_RDWR|os.O_CREATE)
+	}
+	if err == nil {
+		if x.tail, err = fs.Open(tailName(x.name), os.O_RDWR|os.O_CREATE); err != nil {
+			err = errors.Join(err, x.f.Close())
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rpc.log_index: %w", err)
 	}
 	if !x.readHead() {
-		x.keepDamaged(x.f, 0)
-		x.keepDamaged(x.tail, 0)
+		x.keepDamaged(x.f, x.name, 0)
+		x.keepDamaged(x.tail, tailName(x.name), 0)
 		err = x.reset()
 	} else if err = x.walk(canonical); err == nil {
 		err = x.readTail(canonical)
@@ -108,14 +120,13 @@ func (x *logFile) reset() error {
 	b = binary.LittleEndian.AppendUint32(b, crcOf(b))
 	x.seed, x.end = crcOf(x.salt[:]), int64(len(b))
 	err := errors.Join(x.f.Truncate(0), x.cutTail())
-	_, write := x.f.WriteAt(b, 0)
-	return errors.Join(err, write)
+	return errors.Join(err, vfs.WriteAll(x.f, b, 0))
 }
 
 // walk finds the sections; what follows the last whole one is set aside and cut off. Blocks name their parents: if the newest
 // section is of this chain, so are the ones before. Of a section that is there twice the first was damaged.
 func (x *logFile) walk(canonical func(uint64) common.Hash) error {
-	fi, err := x.f.Stat()
+	size, err := x.f.Size()
 	if err != nil {
 		return err
 	}
@@ -125,13 +136,13 @@ func (x *logFile) walk(canonical func(uint64) common.Hash) error {
 			break // torn, or unreadable: made again
 		}
 		i, ok := readInfo(b, x.seed)
-		if !ok || x.end+i.size() > fi.Size() {
+		if !ok || x.end+i.size() > size {
 			break
 		}
 		x.sections[i.section], lasts[i.section] = x.end, i.last
 		x.end += i.size()
 	}
-	x.keepDamaged(x.f, x.end)
+	x.keepDamaged(x.f, x.name, x.end)
 	newest := slices.Sorted(maps.Keys(lasts))
 	slices.Reverse(newest)
 	for _, s := range newest {
@@ -187,7 +198,7 @@ func (x *logFile) readTail(canonical func(uint64) common.Hash) error {
 		x.next = height + 1
 	}
 	if len(b) > 0 && len(x.recent) < logSection {
-		x.keepDamaged(x.tail, x.tailEnd)
+		x.keepDamaged(x.tail, tailName(x.name), x.tailEnd)
 	}
 	n := len(x.recent)
 	for n > 0 && canonical(x.next-1) != hashes[n-1] {
@@ -264,7 +275,7 @@ func (x *logFile) add(height uint64, hash common.Hash, ps []uint32) error {
 		b = binary.LittleEndian.AppendUint32(b, p)
 	}
 	binary.LittleEndian.PutUint32(b[44:], crc32.Update(crc32.Update(x.seed, castagnoli, b[:44]), castagnoli, b[tailHead:]))
-	if _, err := x.tail.WriteAt(b, x.tailEnd); err != nil {
+	if err := vfs.WriteAll(x.tail, b, x.tailEnd); err != nil {
 		return err
 	}
 	x.mu.Lock()
@@ -316,7 +327,7 @@ func (x *logFile) repair() error {
 			x.end = at
 		}
 	}
-	x.keepDamaged(x.f, x.end)
+	x.keepDamaged(x.f, x.name, x.end)
 	x.repairs++
 	x.broken, x.recent, x.next = nil, nil, x.lowest()
 	return errors.Join(x.f.Truncate(x.end), x.cutTail())

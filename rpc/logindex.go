@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sort"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // bloomChunk holds the blooms of logChunkBlocks consecutive final blocks.
@@ -48,7 +50,7 @@ func (x *logIndex) open(path string) (err error) {
 		}
 		return h
 	}
-	x.file, err = openLogFile(path, canonical, x.log)
+	x.file, err = openLogFile(vfs.OS(filepath.Dir(path), vfs.Private), path, canonical, x.log)
 	return err
 }
 

@@ -12,7 +12,8 @@ func CheckJournal(cfg *Config) []exit.Finding {
 	if cfg.Journal == "" {
 		return nil
 	}
-	txs, err := readJournal(cfg.Journal, journalReadable(cfg))
+	j := newJournal(nil, cfg.Journal)
+	txs, err := readJournal(j.fs, j.name, journalReadable(cfg))
 	f := exit.Finding{Part: "pool", File: cfg.Journal}
 	switch {
 	case err == nil:

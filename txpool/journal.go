@@ -6,21 +6,28 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/rlp"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/aside"
+	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // journal is the file of transactions submitted at this node: RLP values one after another, in the order of acceptance.
-// It is written before a transaction's acceptance is answered, without fsync: it survives the process, not a power cut.
-// It is rewritten without what left the pool when so much was appended as was left at the last time, and a named slack.
+// It is written before a transaction's acceptance is answered, without fsync: that survives the process, not a power cut.
+// What a rewriting keeps is durable when the rewriting returns. It is rewritten without what left the pool when so much was appended as was left at the last time, and a named slack.
 // Owned by Pool.run.
 type journal struct {
-	path string
-	file *os.File      // nil: it could not be written; the next rewriting tries again
+	fs   vfs.FS
+	name string
+	path string        // of the file, as errors and the log name it
+	file vfs.File      // nil: it could not be written; the next rewriting tries again
 	held []common.Hash // of the transactions in the file, those that left the pool included
 	size int64         // bytes of the file, all of whole transactions
 	kept int64         // bytes that the last rewriting left
@@ -29,22 +36,18 @@ type journal struct {
 // errTorn says that the last value of a journal was not written whole: the process ended while it wrote.
 var errTorn = errors.New("the last transaction is not whole")
 
-// openJournal reads the journal, adds what is in it, and opens it for appending. A torn tail is cut off. A journal that
-// is damaged or cannot be read is set aside, and what could be read of it is used. The error says that no journal can be
+// openJournal reads the journal, adds what is in it, and opens it for appending. The error says that no journal can be
 // written.
 func (p *Pool) openJournal() error {
-	j := &journal{path: p.cfg.Journal}
-	txs, err := readJournal(j.path, journalReadable(&p.cfg))
-	switch {
-	case errors.Is(err, errTorn):
-		p.log.Info("the torn end of the transaction journal is cut off", zap.String("file", j.path), zap.Int("whole", len(txs)))
-	case err != nil:
-		aside, e := setAsideJournal(j.path, time.Now())
-		if e != nil {
-			return fmt.Errorf("transaction journal %s is damaged (%w) and cannot be set aside: %w; move it away by hand", j.path, err, e)
-		}
-		p.log.Warn("the transaction journal is damaged and set aside; transactions behind the damage are lost unless peers have them: submit them again",
-			zap.String("file", aside), zap.Int("read", len(txs)), zap.Error(err))
+	j := newJournal(p.deps.FS, p.cfg.Journal)
+	if err := format.Stamp(j.fs, filepath.Dir(j.path), format.Pool); errors.Is(err, format.ErrUnknown) {
+		return fmt.Errorf("open transaction journal %s: %w", j.path, err)
+	} else if err != nil {
+		return fmt.Errorf("open transaction journal %s: cannot write; check the directory and its permissions: %w", j.path, err)
+	}
+	txs, err := j.load(journalReadable(&p.cfg), p.log)
+	if err != nil {
+		return err
 	}
 	for i := range txs {
 		j.held = append(j.held, txs[i].Hash())
@@ -69,6 +72,35 @@ func (p *Pool) openJournal() error {
 	return nil
 }
 
+// newJournal is the journal with this path in a file system, or with no file system in that of the operating system.
+func newJournal(fs vfs.FS, path string) *journal {
+	if fs == nil {
+		return &journal{fs: vfs.OS(filepath.Dir(path), vfs.Private), name: filepath.Base(path), path: path}
+	}
+	return &journal{fs: fs, name: path, path: path}
+}
+
+// load reads the journal. A torn tail is left out. A journal that is damaged or cannot be read is set aside, and what could
+// be read of it is used. The error says that it cannot be set aside.
+func (j *journal) load(limit int, log *zap.Logger) ([]*types.Transaction, error) {
+	txs, err := readJournal(j.fs, j.name, limit)
+	switch {
+	case errors.Is(err, errTorn):
+		log.Info("the torn end of the transaction journal is cut off", zap.String("file", j.path), zap.Int("whole", len(txs)))
+	case err != nil:
+		to, e := aside.KeepLink(j.fs, j.name, time.Now()) // the journal stays until a rewriting has what was read of it
+		if e != nil {
+			to, e = aside.KeepMoved(j.fs, j.name, time.Now()) // no file: a folder has one name
+		}
+		if e != nil {
+			return nil, fmt.Errorf("transaction journal %s is damaged (%w) and cannot be set aside: %w; move it away by hand", j.path, err, e)
+		}
+		log.Warn("the transaction journal is damaged and set aside; transactions behind the damage are lost unless peers have them: submit them again",
+			zap.String("file", filepath.Join(filepath.Dir(j.path), to)), zap.Int("read", len(txs)), zap.Error(err))
+	}
+	return txs, nil
+}
+
 // journalReadable is how many transactions a journal may hold: a full pool, as much appended again, and the slack.
 func journalReadable(cfg *Config) int {
 	return int(2*cfg.GlobalSlots) + journalSlackBytes/minTransactionBytes //nolint:gosec // validated
@@ -76,16 +108,20 @@ func journalReadable(cfg *Config) int {
 
 // readJournal reads all whole transactions of the file; no file is an empty journal. The error is errTorn if only the
 // last one is not whole, else it says why the file is damaged.
-func readJournal(path string, limit int) ([]*types.Transaction, error) {
-	f, err := os.Open(path)
+func readJournal(fs vfs.FS, name string, limit int) ([]*types.Transaction, error) {
+	f, err := fs.Open(name, os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return decodeJournal(f, limit)
+	defer f.Close() // it was only read
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	return decodeJournal(io.NewSectionReader(f, 0, size), limit)
 }
 
 // decodeJournal stops at the first value that is no transaction.
@@ -113,19 +149,6 @@ func decodeJournal(r io.Reader, limit int) (txs []*types.Transaction, err error)
 		}
 		txs = append(txs, tx)
 	}
-}
-
-// setAsideJournal renames the journal to a dated name beside it.
-func setAsideJournal(path string, now time.Time) (string, error) {
-	dated := path + ".damaged-" + now.UTC().Format("20060102T150405Z")
-	aside := dated
-	for i := 2; i <= maxAsideTries; i++ {
-		if _, err := os.Lstat(aside); errors.Is(err, os.ErrNotExist) {
-			return aside, os.Rename(path, aside)
-		}
-		aside = fmt.Sprintf("%s-%d", dated, i)
-	}
-	return "", fmt.Errorf("%d files of that name are there", maxAsideTries)
 }
 
 // journalAccepted appends what was accepted of local transactions.
@@ -166,9 +189,9 @@ func (j *journal) append(buf []byte) error {
 	if j.file == nil {
 		return nil // told when it failed
 	}
-	n, err := j.file.Write(buf)
+	err := vfs.WriteAll(j.file, buf, j.size)
 	if err == nil {
-		j.size += int64(n)
+		j.size += int64(len(buf))
 		return nil
 	}
 	if e := j.file.Truncate(j.size); e != nil {
@@ -188,51 +211,45 @@ func (p *Pool) rewriteJournal() {
 }
 
 // rewrite writes what get still gives, in the order of acceptance, to a file that takes the journal's place when it is
-// whole.
-func (j *journal) rewrite(get func(common.Hash) *types.Transaction) (err error) {
-	f, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-		}
-	}()
-	w := bufio.NewWriter(f)
+// durable, and is durable there when rewrite returns. After an error the journal goes on in the file that has its name.
+func (j *journal) rewrite(get func(common.Hash) *types.Transaction) error {
 	held, size, seen := j.held[:0:0], int64(0), make(map[common.Hash]bool, len(j.held))
-	for _, h := range j.held {
-		tx := get(h)
-		if tx == nil || seen[h] {
-			continue
+	err := vfs.ReplaceFileBy(j.fs, j.name, func(file io.Writer) error {
+		w := bufio.NewWriter(file)
+		for _, h := range j.held {
+			tx := get(h)
+			if tx == nil || seen[h] {
+				continue
+			}
+			seen[h] = true
+			b, err := rlp.EncodeToBytes(tx)
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(b); err != nil {
+				return err
+			}
+			held, size = append(held, h), size+int64(len(b))
 		}
-		seen[h] = true
-		b, err := rlp.EncodeToBytes(tx)
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(b); err != nil {
-			return err
-		}
-		held, size = append(held, h), size+int64(len(b))
-	}
-	if err := errors.Join(w.Flush(), f.Sync()); err != nil {
+		return w.Flush()
+	})
+	if err != nil && !errors.Is(err, vfs.ErrNotDurable) {
 		return err
 	}
-	if err := os.Rename(j.path+".new", j.path); err != nil {
-		return err
+	f, openErr := j.fs.Open(j.name, os.O_RDWR)
+	err = errors.Join(err, openErr, j.close()) // the old file has no name any more
+	if openErr == nil {
+		j.file, j.held, j.size, j.kept = f, held, size, size
 	}
-	old := j.file
-	j.file, j.held, j.size, j.kept = f, held, size, size
-	if old != nil {
-		return old.Close()
-	}
-	return nil
+	return err
 }
 
+// close closes the file; nothing is appended any more.
 func (j *journal) close() error {
 	if j.file == nil {
 		return nil
 	}
-	return j.file.Close()
+	f := j.file
+	j.file = nil
+	return f.Close()
 }

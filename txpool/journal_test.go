@@ -12,6 +12,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // journalOf is a journal of these transactions.
@@ -39,7 +41,7 @@ func TestJournalSurvivesAKill(t *testing.T) {
 		require.NoError(t, err)
 		killed := filepath.Join(dir, "killed")
 		require.NoError(t, os.WriteFile(killed, b, 0o600))
-		txs, err := readJournal(killed, 1000)
+		txs, err := readJournal(vfs.OS(dir, vfs.Private), "killed", 1000)
 		require.NoError(t, err)
 		require.Len(t, txs, int(nonce)+1) //nolint:gosec // small
 	}
@@ -103,7 +105,7 @@ func TestUnreadableJournalIsSetAside(t *testing.T) {
 	require.NoError(t, os.Mkdir(file, 0o700))
 	p := open(t, c, func(cfg *Config, _ *Deps) { cfg.Journal = file })
 	require.NoError(t, one(p, ss[0].tx(t, c, 0, 1)))
-	txs, err := readJournal(file, 10)
+	txs, err := readJournal(vfs.OS(filepath.Dir(file), vfs.Private), filepath.Base(file), 10)
 	require.NoError(t, err)
 	require.Len(t, txs, 1)
 }
@@ -136,7 +138,7 @@ func TestJournalGoesOnAfterAFailedWrite(t *testing.T) {
 	require.NoError(t, p.journal.file.Close()) // its next write fails; the owner is idle
 	require.NoError(t, one(p, ss[0].tx(t, c, 1, 1)))
 	require.NoError(t, p.Close())
-	txs, err := readJournal(file, 10)
+	txs, err := readJournal(vfs.OS(filepath.Dir(file), vfs.Private), filepath.Base(file), 10)
 	require.NoError(t, err)
 	require.Len(t, txs, 1)
 
@@ -145,7 +147,7 @@ func TestJournalGoesOnAfterAFailedWrite(t *testing.T) {
 	require.NoError(t, j.rewrite(func(h common.Hash) *types.Transaction {
 		return map[common.Hash]*types.Transaction{ss[0].tx(t, c, 0, 1).Hash(): ss[0].tx(t, c, 0, 1), ss[0].tx(t, c, 1, 1).Hash(): ss[0].tx(t, c, 1, 1)}[h]
 	}))
-	txs, err = readJournal(file, 10)
+	txs, err = readJournal(vfs.OS(filepath.Dir(file), vfs.Private), filepath.Base(file), 10)
 	require.NoError(t, err)
 	require.Len(t, txs, 2, "what could not be appended is in the next file")
 	require.NoError(t, j.close())

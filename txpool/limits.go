@@ -14,5 +14,4 @@ const (
 	maxJournalLine      = MaxTransactionBytes + 64
 	journalSlackBytes   = 4 << 20 // appended to the journal, besides as much as it kept, before it is rewritten
 	minTransactionBytes = 64      // no signed transaction is encoded in less
-	maxAsideTries       = 100     // names tried for a damaged journal
 )

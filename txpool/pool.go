@@ -15,6 +15,8 @@ import (
 	"github.com/ethereum/go-ethereum/event"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Deps is what the pool is given besides its limits and the chain; all of it may be left out.
@@ -25,6 +27,7 @@ type Deps struct {
 	Allowed func(from common.Address, create bool) error
 	// Senders recovers the senders of transactions; called from many goroutines. nil: the pool recovers them by itself.
 	Senders  Senders
+	FS       vfs.FS // of the journal; nil: the operating system's
 	Log      *zap.Logger
 	Registry prometheus.Registerer
 }

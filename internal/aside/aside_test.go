@@ -5,19 +5,23 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/internal/vfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func keepText(t *testing.T, name, text string, keep int, now time.Time) string {
 	t.Helper()
-	path, err := KeepBytes(name, bytes.NewReader([]byte(text)), int64(len(text)), keep, now)
+	kept, err := KeepBytes(vfs.OS(filepath.Dir(name), vfs.Private), filepath.Base(name), bytes.NewReader([]byte(text)), int64(len(text)), keep, now)
 	require.NoError(t, err)
-	return path
+	return filepath.Join(filepath.Dir(name), kept)
 }
 
 // Copies have dated names, the same bytes are kept once, and beyond the limit the oldest go.
@@ -47,8 +51,8 @@ func TestFailedCopyLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "votes.log")
 	kept := keepText(t, name, "one", 1, noon)
-	_, err := KeepBytes(name, failing{}, 3, 1, noon.Add(time.Hour))
-	require.ErrorContains(t, err, name)
+	_, err := KeepBytes(vfs.OS(dir, vfs.Private), "votes.log", failing{}, 3, 1, noon.Add(time.Hour))
+	require.ErrorContains(t, err, "votes.log")
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, left, 1)
@@ -61,9 +65,9 @@ func TestFolderIsKept(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "lost", "1.ldb"), []byte("table"), 0o600))
 	var paths []string
 	for i := range 3 {
-		path, err := KeepFolder(dir, 2, noon.Add(time.Duration(i)*time.Hour))
+		path, err := KeepFolder(vfs.OS(filepath.Dir(dir), vfs.Private), "evidence", 2, noon.Add(time.Duration(i)*time.Hour))
 		require.NoError(t, err)
-		paths = append(paths, path)
+		paths = append(paths, filepath.Join(filepath.Dir(dir), path))
 	}
 	require.NoDirExists(t, paths[0])
 	for _, p := range paths[1:] {
@@ -71,4 +75,112 @@ func TestFolderIsKept(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "table", string(b))
 	}
+}
+
+// disk is a disk with a file and a folder of two files.
+func disk(t *testing.T) *faultfs.Disk {
+	t.Helper()
+	d := faultfs.New()
+	require.NoError(t, d.Mkdir("folder"))
+	for _, name := range []string{"file", "folder/1", "folder/2"} {
+		require.NoError(t, vfs.ReplaceFile(d, name, []byte("contents of "+name)))
+	}
+	return d
+}
+
+// A power cut at any operation leaves no copy that is not whole, and none that was told is lost.
+func TestPowerCutLeavesNoPartOfACopy(t *testing.T) {
+	keepers := map[string]func(fs vfs.FS) (string, error){
+		"bytes": func(fs vfs.FS) (string, error) {
+			text := "contents of file"
+			return KeepBytes(fs, "file", strings.NewReader(text), int64(len(text)), 1, noon)
+		},
+		"folder": func(fs vfs.FS) (string, error) { return KeepFolder(fs, "folder", 1, noon) },
+		"link":   func(fs vfs.FS) (string, error) { return KeepLink(fs, "file", noon) },
+		"moved":  func(fs vfs.FS) (string, error) { return KeepMoved(fs, "file", noon) },
+	}
+	for what, keep := range keepers {
+		for at, ended := 1, false; !ended; at++ {
+			for seed := range uint64(8) {
+				d := disk(t)
+				begin := d.Changes()
+				d.SetPlan(func(c faultfs.Change) faultfs.Verdict { return faultfs.Verdict{Crash: c.Number == begin+at} }, seed)
+				kept, err := keep(d)
+				left := d.Crashed()
+				if left == nil {
+					require.NoError(t, err)
+					require.NotEmpty(t, kept)
+					left, ended = d.Crash(seed), true
+				}
+				requireWholeCopies(t, left, what, ended)
+			}
+		}
+	}
+}
+
+func requireWholeCopies(t *testing.T, left vfs.FS, what string, ended bool) {
+	t.Helper()
+	read := func(name string) string {
+		b, err := vfs.ReadFile(left, name, 1<<10)
+		require.NoError(t, err, "%s: %s", what, name)
+		return string(b)
+	}
+	copies, err := List(left, "file")
+	require.NoError(t, err)
+	for _, c := range copies {
+		require.Equal(t, "contents of file", read(c), what)
+	}
+	folders, err := List(left, "folder")
+	require.NoError(t, err)
+	for _, c := range folders {
+		for _, name := range []string{"1", "2"} {
+			require.Equal(t, "contents of folder/"+name, read(c+"/"+name), what)
+		}
+	}
+	if ended {
+		require.Len(t, append(copies, folders...), 1, what)
+	}
+	if names, err := left.List("."); what != "moved" || len(copies) == 0 {
+		require.NoError(t, err)
+		require.Contains(t, names, "file", what)
+	}
+}
+
+// A copy that a crash left unfinished is no copy, and goes with the next one.
+func TestUnfinishedCopyIsNone(t *testing.T) {
+	d := disk(t)
+	unfinished := "folder" + mark + noon.Format(layout) + vfs.TemporarySuffix
+	require.NoError(t, d.Mkdir(unfinished))
+	require.NoError(t, vfs.ReplaceFile(d, unfinished+"/1", []byte("cont")))
+	copies, err := List(d, "folder")
+	require.NoError(t, err)
+	require.Empty(t, copies)
+	kept, err := KeepFolder(d, "folder", 2, noon.Add(time.Hour))
+	require.NoError(t, err)
+	names, err := d.List(".")
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"file", "folder", kept}, names)
+}
+
+// A second name is given once, and again to another file that has taken the name since.
+func TestSecondNameIsGivenOnce(t *testing.T) {
+	dir := t.TempDir()
+	fs := vfs.OS(dir, vfs.Private)
+	require.NoError(t, vfs.ReplaceFile(fs, "file", []byte("one")))
+	first, err := KeepLink(fs, "file", noon)
+	require.NoError(t, err)
+	again, err := KeepLink(fs, "file", noon.Add(time.Hour))
+	require.NoError(t, err)
+	require.Equal(t, first, again)
+	moved, err := KeepMoved(fs, "file", noon)
+	require.NoError(t, err)
+	require.Equal(t, first+"-01", moved)
+	require.NoFileExists(t, filepath.Join(dir, "file"))
+	none, err := KeepLink(fs, "file", noon)
+	require.NoError(t, err)
+	require.Empty(t, none)
+	require.NoError(t, vfs.ReplaceFile(fs, "file", []byte("other")))
+	other, err := KeepLink(fs, "file", noon)
+	require.NoError(t, err)
+	require.Equal(t, first+"-02", other)
 }

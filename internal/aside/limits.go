@@ -1,6 +1,6 @@
 package aside
 
 const (
-	maxSameSecond = 64 // copies of one name that one second may make
+	maxSameSecond = 100 // names of one file that one second may make
 	compareBytes  = 64 << 10
 )

@@ -93,8 +93,6 @@ var renamers = map[string]string{
 	"internal/aside/aside.go": "files that are taken away",
 	"chain/stateaside.go":     "files that are taken away",
 	"cmd/bornode/ending.go":   "the last words of a process that crashed",
-	"consensus/votelog.go":    "keeps the file open that it put into place",
-	"txpool/journal.go":       "keeps the file open that it put into place",
 	"wallet/files.go":         "reads back what it wrote before it has its name",
 	"wallet/ops.go":           "moves whole folders of keys",
 	"genesis/genesis.go":      "a new file for the user",

@@ -11,11 +11,15 @@ import (
 	"github.com/gofrs/flock"
 )
 
+// ErrLocked means that another process has the lock of a folder.
+var ErrLocked = errors.New("another process uses this folder; stop it first")
+
 // FS is a file system below one folder; names are slash-separated and relative to it. All methods may be called
 // concurrently. Errors wrap those of package os (os.ErrNotExist, os.ErrExist) and the cause.
 type FS interface {
 	// Open opens a file: flag is os.O_RDONLY, or os.O_RDWR with os.O_CREATE, os.O_EXCL and os.O_TRUNC.
 	Open(name string, flag int) (File, error)
+	// Remove removes a name of a file, or an empty folder.
 	Remove(name string) error
 	// Rename is atomic; of a file or a folder, also into another folder.
 	Rename(from, to string) error
@@ -25,10 +29,10 @@ type FS interface {
 	List(dir string) ([]string, error)
 	// Modified is when the contents of a file were changed last.
 	Modified(name string) (time.Time, error)
-	// Mkdir makes a folder with its parents, durable when it returns; fine if it exists.
+	// Mkdir makes a folder with its parents, all durable when it returns; fine if it exists. "." is the root itself.
 	Mkdir(dir string) error
 	SyncDir(dir string) error
-	// Lock locks a file, made if needed, against other processes until it is closed.
+	// Lock locks a file, made if needed, against other processes until it is closed; ErrLocked if another has it.
 	Lock(name string) (io.Closer, error)
 }
 
@@ -107,11 +111,34 @@ func (o osFS) Modified(name string) (time.Time, error) {
 	return st.ModTime(), nil
 }
 
-func (o osFS) Mkdir(dir string) error {
-	if err := os.MkdirAll(o.path(dir), o.modes.Dir); err != nil {
+func (o osFS) Mkdir(dir string) error { return makeFolder(o.path(dir), o.modes.Dir, SyncDirAt) }
+
+// makeFolder makes a folder and what lacks above it, each durable in its parent: a power cut must not take a file away
+// with its folder. The parent is synced also if the folder is there, since a power cut may have ended the start that made
+// it before its sync.
+func makeFolder(dir string, mode os.FileMode, sync func(string) error) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
 		return err
 	}
-	return o.SyncDir(filepath.Dir(dir))
+	toSync := []string{filepath.Dir(dir)}
+	for at := filepath.Dir(dir); at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil {
+			break
+		}
+		toSync = append(toSync, filepath.Dir(at))
+	}
+	_, err = os.Stat(dir)
+	there := err == nil
+	if err := os.MkdirAll(dir, mode); err != nil {
+		return err
+	}
+	for i := len(toSync) - 1; i >= 0; i-- {
+		if err := sync(toSync[i]); err != nil && !(there && errors.Is(err, os.ErrPermission)) { // of a parent that belongs to others
+			return err
+		}
+	}
+	return nil
 }
 
 func (o osFS) SyncDir(dir string) error { return SyncDirAt(o.path(dir)) }
@@ -132,7 +159,7 @@ func (o osFS) Lock(name string) (io.Closer, error) {
 		return nil, fmt.Errorf("lock %s: %w", l.Path(), err)
 	}
 	if !ok {
-		return nil, fmt.Errorf("%s is locked: another process uses this folder; stop it first", l.Path())
+		return nil, fmt.Errorf("%s is locked: %w", l.Path(), ErrLocked)
 	}
 	return l, nil
 }

@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,30 +14,64 @@ import (
 // left is removed by the next of them for the same file.
 const TemporarySuffix = ".new"
 
+// ErrNotDurable means that a file has its new contents under its name, but a power cut may bring back what was there.
+var ErrNotDurable = errors.New("the new file is in place, but its name may not be durable")
+
 // ReplaceFile makes name a file with these contents, whatever was there: after a crash at any moment the old file is
 // there whole or the new one, and when ReplaceFile returns nil the new one is durable. At most one goroutine of one
 // process may write a file at a time.
 func ReplaceFile(fs FS, name string, data []byte) error {
-	return writeWhole(fs, name+TemporarySuffix, name, data, fs.Rename)
+	return ReplaceFileBy(fs, name, writeBytes(data))
+}
+
+// ReplaceFileBy is ReplaceFile with the contents that write gives; an error of write leaves the old file.
+func ReplaceFileBy(fs FS, name string, write func(io.Writer) error) error {
+	return writeWhole(fs, name+TemporarySuffix, name, write, fs.Rename)
 }
 
 // CreateFile is ReplaceFile where nothing may be there: os.ErrExist, and the file as it was, if something is.
 func CreateFile(fs FS, name string, data []byte) error {
-	return writeWhole(fs, name+TemporarySuffix, name, data, publishNew(fs))
+	return CreateFileBy(fs, name, writeBytes(data))
+}
+
+// CreateFileBy is CreateFile with the contents that write gives; after an error of write there is no file.
+func CreateFileBy(fs FS, name string, write func(io.Writer) error) error {
+	return writeWhole(fs, name+TemporarySuffix, name, write, publishNew(fs))
+}
+
+func writeBytes(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
 }
 
 // ReplaceFileAt is ReplaceFile of the operating system's file with this path, of mode 0600. Several goroutines and
 // processes may write the file: one of them wins.
 func ReplaceFileAt(file string, data []byte) error {
 	fs := OS(filepath.Dir(file), Private)
-	return writeWhole(fs, temporaryOf(file), filepath.Base(file), data, fs.Rename)
+	return writeWhole(fs, temporaryOf(file), filepath.Base(file), writeBytes(data), fs.Rename)
 }
 
 // CreateFileAt is CreateFile of the operating system's file with this path, of mode 0600. Several goroutines and
 // processes may create the file: the first wins, the others get os.ErrExist.
 func CreateFileAt(file string, data []byte) error {
 	fs := OS(filepath.Dir(file), Private)
-	return writeWhole(fs, temporaryOf(file), filepath.Base(file), data, publishNew(fs))
+	return writeWhole(fs, temporaryOf(file), filepath.Base(file), writeBytes(data), publishNew(fs))
+}
+
+// appendingWriter writes a file from its beginning on; writing less than was given is an error.
+type appendingWriter struct {
+	f   File
+	end int64
+}
+
+func (w *appendingWriter) Write(p []byte) (int, error) {
+	if err := WriteAll(w.f, p, w.end); err != nil {
+		return 0, err
+	}
+	w.end += int64(len(p))
+	return len(p), nil
 }
 
 // temporaries numbers the temporary files of this process.
@@ -58,7 +93,7 @@ func publishNew(fs FS) func(temporary, name string) error {
 }
 
 // writeWhole writes a file under its temporary name, and has it published when it is durable.
-func writeWhole(fs FS, temporary, name string, data []byte, publish func(temporary, name string) error) error {
+func writeWhole(fs FS, temporary, name string, write func(io.Writer) error, publish func(temporary, name string) error) error {
 	// A crash may have left the temporary name, also as a second name of the published file: it is removed, never written.
 	if err := fs.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -67,7 +102,7 @@ func writeWhole(fs FS, temporary, name string, data []byte, publish func(tempora
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	err = WriteAll(f, data, 0)
+	err = write(&appendingWriter{f: f})
 	if err == nil {
 		err = f.Sync()
 	}
@@ -80,5 +115,8 @@ func writeWhole(fs FS, temporary, name string, data []byte, publish func(tempora
 		}
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	return fs.SyncDir(path.Dir(name))
+	if err := fs.SyncDir(path.Dir(name)); err != nil {
+		return fmt.Errorf("write %s: %w: %w", name, ErrNotDurable, err)
+	}
+	return nil
 }

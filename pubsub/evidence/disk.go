@@ -3,6 +3,7 @@ package evidence
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -16,6 +17,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/internal/aside"
+	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // patient is a storage whose writes wait while the disk is full. goleveldb never writes to a journal or manifest again
@@ -82,8 +85,17 @@ func (d *database) Close() error {
 	return errors.Join(d.DB.Close(), d.disk.Storage.Close())
 }
 
+// keepDatabase keeps a copy of the database's folder beside it.
+func keepDatabase(dir string, now time.Time) (to string, err error) {
+	to, err = aside.KeepFolder(vfs.OS(filepath.Dir(dir), vfs.Private), filepath.Base(dir), maxDamagedDatabases, now)
+	return filepath.Join(filepath.Dir(dir), to), err
+}
+
 // openDatabase opens the database in a folder.
 func openDatabase(dir string, log *zap.Logger) (*database, error) {
+	if err := format.StampFolder(dir, format.Evidence, vfs.Private); err != nil {
+		return nil, fmt.Errorf("open the database of evidence: %w", err)
+	}
 	s, err := storage.OpenFile(dir, false)
 	if err == nil {
 		var d *database
@@ -103,7 +115,7 @@ func openOn(s storage.Storage, dir string, log *zap.Logger) (*database, error) {
 	if lerrors.IsCorrupted(err) {
 		to, keepErr := "", error(nil)
 		if dir != "" {
-			to, keepErr = aside.KeepFolder(dir, maxDamagedDatabases, time.Now())
+			to, keepErr = keepDatabase(dir, time.Now())
 		}
 		if keepErr != nil {
 			return nil, errors.Join(err, keepErr)

@@ -7,11 +7,10 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/internal/aside"
 	"github.com/bornode/bornode/pubsub/batch"
 )
 
@@ -22,8 +21,6 @@ import (
 // nothing before the chain is newer than anything that it may have forgotten.
 
 const (
-	asideMark     = ".damaged-" // in the names of files that were set aside; a time follows
-	asideTime     = "20060102T150405"
 	pageBytes     = 4 << 10 // a disk that cannot read a byte cannot read so many
 	identifyBytes = 600     // longest record that a flipped bit is looked for in: CRC-32C tells up to five of them apart there
 	toldLost      = 20      // partitions named in a log entry
@@ -52,70 +49,12 @@ func (s *Store) foundDamage(file string, pos int64, cause error) {
 
 // setAside gives a file a second, dated name, once, and returns it; empty: there is no such file, or no room for a name.
 func (s *Store) setAside(file string) string {
-	names, err := s.fs.List(".")
-	if err == nil && !slices.Contains(names, file) {
-		return ""
-	}
-	for _, n := range names {
-		if strings.HasPrefix(n, file+asideMark) && s.looksAlike(file, n) {
-			return n
-		}
-	}
-	var name string
-	if err == nil {
-		name, err = s.linkAside(file)
-	}
-	if err == nil {
-		err = s.fs.SyncDir(".")
-	}
+	name, err := aside.KeepLink(s.fs, file, s.clock())
 	if err != nil {
 		s.log.Error("a damaged file of the topic store could not be set aside; copy it before its segment is removed", zap.String("file", file), zap.Error(err))
 		return ""
 	}
 	return name
-}
-
-// looksAlike reports that two names may well be of one file. A name that was given to a file of an earlier log, with the
-// same number, is of another one.
-func (s *Store) looksAlike(a, b string) bool {
-	var sizes [2]int64
-	var times [2]time.Time
-	for i, name := range []string{a, b} {
-		f, err := s.fs.Open(name, os.O_RDONLY)
-		if err != nil {
-			return false
-		}
-		size, err := f.Size()
-		if err = errors.Join(err, f.Close()); err != nil {
-			return false
-		}
-		if times[i], err = s.fs.Modified(name); err != nil {
-			return false
-		}
-		sizes[i] = size
-	}
-	return sizes[0] == sizes[1] && times[0].Equal(times[1])
-}
-
-// linkAside gives a file a dated name that nothing has.
-func (s *Store) linkAside(file string) (name string, err error) {
-	dated := file + asideMark + s.clock().UTC().Format(asideTime)
-	name = dated
-	for n := 2; ; n++ {
-		if err = s.fs.Link(file, name); n > maxAsideNames || !errors.Is(err, os.ErrExist) {
-			return name, err
-		}
-		name = fmt.Sprintf("%s-%d", dated, n)
-	}
-}
-
-// moveAside leaves a file its dated name alone. A rename would not do: between two names of one file it changes nothing
-// (POSIX), and the file may have its dated name already.
-func (s *Store) moveAside(file string) error {
-	if _, err := s.linkAside(file); err != nil {
-		return fmt.Errorf("set %s of the topic store aside: %w", file, err)
-	}
-	return s.fs.Remove(file)
 }
 
 // lose drops a log from end on, whose bytes are damaged, and forgets that it was whole. The caller holds mu and wal.mu.
@@ -347,8 +286,8 @@ func (s *Store) startAnew(f found, cause error) error {
 		name    func(uint32) string
 	}{{f.logs, logName}, {f.indexes, indexName}, {f.snaps, snapName}} {
 		for _, n := range x.numbers {
-			if err := s.moveAside(x.name(n)); err != nil {
-				return err
+			if _, err := aside.KeepMoved(s.fs, x.name(n), s.clock()); err != nil {
+				return fmt.Errorf("the topic store cannot begin anew: %w", err)
 			}
 		}
 	}

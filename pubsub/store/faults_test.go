@@ -211,7 +211,7 @@ func TestDamageOfSyncedBytesIsNamed(t *testing.T) {
 		found := told.FilterField(zap.String("file", logName(1))).All()
 		require.Len(t, found, 1)
 		require.Equal(t, int64(at), found[0].ContextMap()["position"])
-		require.Equal(t, logName(1)+asideMark, found[0].ContextMap()["set_aside_as"].(string)[:len(logName(1)+asideMark)])
+		require.Equal(t, logName(1)+".damaged-", found[0].ContextMap()["set_aside_as"].(string)[:len(logName(1)+".damaged-")])
 		require.Len(t, told.FilterField(zap.Strings("first", []string{id(0).String()})).All(), 1)
 		require.NoError(t, s.Close())
 	}

@@ -38,7 +38,6 @@ const (
 	closeWait          = 30 * time.Second // for the last sync
 	keptSnapshots      = 2
 	maxNumbersLost     = 1 << 16 // partitions that may have been created in damaged bytes
-	maxAsideNames      = 100     // dated names that one second may give to files of one name
 	maxInspectFindings = 1024    // places that Inspect tells of
 
 	partitionsPerHold = 32       // encoded into a snapshot while appends wait

@@ -78,5 +78,5 @@ func TestADamagedMadeIsSaidAnew(t *testing.T) {
 	require.Equal(t, uint64(90), s.Floor())
 	names, err := fs.List(".")
 	require.NoError(t, err)
-	require.True(t, slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, madeName+asideMark) }))
+	require.True(t, slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, madeName+".damaged-") }))
 }

@@ -269,7 +269,7 @@ func TestAStoreWithoutASnapshotIsSetAside(t *testing.T) {
 		names, err := fs.List(".")
 		require.NoError(t, err)
 		for _, seg := range before {
-			require.True(t, slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, logName(seg)+asideMark) }), "segment %d", seg)
+			require.True(t, slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, logName(seg)+".damaged-") }), "segment %d", seg)
 		}
 		create(t, s, 0)
 		require.NoError(t, s.Close())

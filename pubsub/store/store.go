@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/internal/vfs"
 )
 
@@ -102,12 +103,20 @@ func openStore(cfg Config, fs vfs.FS, log *zap.Logger, reg prometheus.Registerer
 	if log == nil {
 		log = zap.NewNop()
 	}
+	if err := format.Check(patient{fs}, cfg.Dir, format.Topics); errors.Is(err, format.ErrUnknown) || saysNothing(err) {
+		return nil, err
+	}
 	if err := fs.Mkdir("."); err != nil {
 		return nil, fmt.Errorf("make the directory of the topic store: %w", err)
 	}
 	lock, err := fs.Lock(lockName)
 	if err != nil {
 		return nil, err
+	}
+	if err := format.Stamp(patient{fs}, cfg.Dir, format.Topics); errors.Is(err, format.ErrUnknown) {
+		return nil, errors.Join(err, lock.Close())
+	} else if err != nil { // a full disk: the store begins when there is room
+		log.Warn("the topic store's folder does not name its format yet; the next start tries again", zap.Error(err))
 	}
 	s := &Store{cfg: cfg, fs: fs, log: log, files: vfs.NewOpenFiles(fs, maxOpenFiles), wal: newWAL(&cfg), lock: lock, looks: looks, clock: cfg.clock.wall, ages: newAgeClock(cfg.clock),
 		byID: make(map[ID]*Partition), byNumber: make(map[uint32]*Partition), nextNumber: 1,

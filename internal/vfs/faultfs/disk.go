@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // ErrCrashed is what every operation gives after the crash of a Plan.
@@ -387,7 +389,7 @@ func (d *Disk) Lock(name string) (io.Closer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.locks[name] {
-		return nil, fmt.Errorf("faultfs: %s is locked", name)
+		return nil, fmt.Errorf("faultfs: %s is locked: %w", name, vfs.ErrLocked)
 	}
 	d.locks[name] = true
 	if p, base, err := d.parent(name); err == nil && p.now[base] == nil { // the file stays, as on a real disk

@@ -51,6 +51,16 @@ func (d *Disk) Open(name string, flag int) (vfs.File, error) {
 func (d *Disk) Remove(name string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if folder := d.dirs[path.Clean(name)]; folder != nil { // goes at once and durably, as Mkdir makes it
+		if len(folder.now) > 0 {
+			return &os.PathError{Op: "remove", Path: name, Err: syscall.ENOTEMPTY}
+		}
+		if _, err := d.change(Remove, name); err != nil {
+			return err
+		}
+		delete(d.dirs, path.Clean(name))
+		return nil
+	}
 	p, base, err := d.parent(name)
 	if err != nil {
 		return err
