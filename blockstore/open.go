@@ -96,7 +96,7 @@ func (s *Store) open() (err error) {
 		}
 		s.fs = vfs.OS(s.cfg.Dir, vfs.Public)
 	}
-	if s.lock, err = s.fs.Lock(lockName); err != nil {
+	if err := s.lockFolder(); err != nil {
 		return err
 	}
 	s.files = vfs.NewOpenFiles(s.fs, maxOpenFiles)

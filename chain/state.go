@@ -20,6 +20,8 @@ import (
 
 	"github.com/bornode/bornode/chain/keyvalue"
 	"github.com/bornode/bornode/internal/exit"
+	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // states is the state database: Pebble with an ancient directory (pathdb keeps its history, and so its rollback,
@@ -50,6 +52,9 @@ func (c *Config) history(maxReversible uint64) uint64 {
 // genesis' first, belongs to an irreversible block and led to the root that the database remembers for the id.
 // A failure of the disk later is told to fail, which ends the process.
 func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf func(root common.Hash) (uint64, bool)) bool, fail func(*exit.Fault)) (*states, error) {
+	if err := format.StampFolder(cfg.Dir, format.State, vfs.Public); err != nil {
+		return nil, fmt.Errorf("open the state database: %w", err)
+	}
 	kv, err := keyvalue.Open(cfg.keyValueDir(), keyvalue.Options{CacheMiB: cfg.DatabaseCacheMiB, Handles: cfg.Handles, Fail: func(file string, err error) {
 		fail(StateFault(cfg.Dir, file, err))
 	}})

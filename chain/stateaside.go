@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/ethdb"
+
+	"github.com/bornode/bornode/internal/format"
 )
 
 // Keys of the state database that say which state it holds (go-ethereum's core/rawdb). pathdb takes one that cannot be
@@ -65,7 +67,7 @@ func setStateAside(dir, reason string) (to string, err error) {
 		return "", err
 	}
 	for _, e := range entries {
-		if e.Name() == stateAsideDir {
+		if e.Name() == stateAsideDir || e.Name() == format.FileName {
 			continue
 		}
 		if err := os.Rename(filepath.Join(dir, e.Name()), filepath.Join(to, e.Name())); err != nil {

@@ -84,7 +84,7 @@ func (n *Node) openBrokers(producer consensus.Signer) error {
 	}); err != nil {
 		return err
 	}
-	if err := n.openEvidence(b, cfg.Evidence, filepath.Join(cfg.Dir, "evidence"), signer); err != nil {
+	if err := n.openEvidence(b, cfg.Evidence, filepath.Join(cfg.Dir, evidenceFolder), signer); err != nil {
 		return err
 	}
 	n.onClose(b.closeEvidence)

@@ -24,6 +24,9 @@ import (
 	"github.com/bornode/bornode/pubsub/store"
 )
 
+// evidenceFolder is the database of evidence, in the broker's folder.
+const evidenceFolder = "evidence"
+
 // finalFile keeps, in the folder of evidence, the height up to which checkpoints were handed over.
 const finalFile = "final"
 

@@ -24,6 +24,8 @@ import (
 	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/pubsub"
 	topicproof "github.com/bornode/bornode/pubsub/proof"
 	"github.com/bornode/bornode/rpc"
@@ -108,7 +110,14 @@ func (n *Node) open(ctx context.Context) (err error) {
 func (n *Node) onClose(f func() error) { n.closers = append(n.closers, f) }
 
 // openStorage opens store, chain and pool; the pool is left to resume if the chain has blocks to execute again first.
+// Folders of a format that this program does not know are refused before anything of them is touched.
 func (n *Node) openStorage(ctx context.Context) (err error) {
+	if err := CheckFormats(n.cfg); err != nil {
+		return err
+	}
+	if err := format.StampFolder(n.cfg.DataDir, format.Node, vfs.Private); err != nil {
+		return err
+	}
 	storeCfg := n.cfg.Store
 	storeCfg.Dir = n.cfg.Path(storeCfg.Dir)
 	if n.store, err = blockstore.Open(storeCfg, n.log.Named("store"), n.reg); err != nil {

@@ -31,7 +31,7 @@ func TestModesOfFiles(t *testing.T) {
 		}
 		return nil
 	}))
-	require.Equal(t, 6, n, "dir, lock, wallets, main, check and key")
+	require.Equal(t, 7, n, "dir, FORMAT, lock, wallets, main, check and key")
 }
 
 func TestWiderModesAreRefused(t *testing.T) {
@@ -259,7 +259,7 @@ func TestCopiedWalletYieldsNothing(t *testing.T) {
 		}
 		return nil
 	}))
-	require.Equal(t, 3, files)
+	require.Equal(t, 4, files, "FORMAT, lock, check and key")
 
 	c2 := c
 	c2.Dir = filepath.Join(filepath.Dir(c.Dir), "copy")

@@ -14,6 +14,9 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/gofrs/flock"
 	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Service holds the wallets of one folder. Password operations run one at a time (gate), which also serialises changes
@@ -65,6 +68,9 @@ func Open(cfg Config, log *zap.Logger, asker Asker) (*Service, error) {
 	}
 	s := &Service{cfg: cfg, log: log, root: filepath.Join(cfg.Dir, "wallets"), gate: newGate(), wallets: make(map[string]*wallet)}
 	s.n, s.p = cfg.cost()
+	if err := format.CheckFolder(cfg.Dir, format.Wallet); err != nil {
+		return nil, err
+	}
 	if err := makeDir(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("folder of the wallets: %w", err)
 	}
@@ -76,7 +82,11 @@ func Open(cfg Config, log *zap.Logger, asker Asker) (*Service, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is in use by another borwallet: stop it first, or choose another dir", cfg.Dir)
 	}
-	if err := s.load(asker); err != nil {
+	err = format.StampFolder(cfg.Dir, format.Wallet, vfs.Private)
+	if err == nil {
+		err = s.load(asker)
+	}
+	if err != nil {
 		_ = s.lock.Close()
 		return nil, err
 	}

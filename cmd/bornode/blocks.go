@@ -34,6 +34,9 @@ func offline(use, short string, looks func() bool, run func(cmd *cobra.Command, 
 		if err != nil {
 			return err
 		}
+		if err := node.CheckFormats(c); err != nil {
+			return err
+		}
 		lock := lockFolder
 		if looks() {
 			lock = watchFolder

@@ -4,14 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/internal/usage"
+	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/node"
 )
 
@@ -26,7 +27,7 @@ func initCommand() *cobra.Command {
 			"file or proposes the node as a member. What exists already is kept.",
 		Args: usage.RefuseArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := os.MkdirAll(dir, 0o700); err != nil {
+			if err := format.StampFolder(dir, format.Node, vfs.Private); err != nil {
 				return err
 			}
 			chainID, err := chainOf(dir, genesisPath, chainID)

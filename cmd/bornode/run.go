@@ -55,6 +55,9 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := node.CheckFormats(c); err != nil {
+				return err
+			}
 			unlock, err := lockFolder(c.DataDir)
 			if err != nil {
 				return err

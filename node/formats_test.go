@@ -1,0 +1,83 @@
+package node
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/config"
+	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/telemetry"
+)
+
+// stateOf is every file of a folder with its contents and the time of its last change.
+func stateOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		files[path] = string(data) + info.ModTime().String()
+		return err
+	}))
+	return files
+}
+
+// removeFormats removes all FORMAT files: the folder is one of a version from before there were any.
+func removeFormats(t *testing.T, c *config.Config) {
+	t.Helper()
+	for _, f := range foldersOf(c) {
+		require.NoError(t, os.RemoveAll(filepath.Join(f.dir, format.FileName)))
+	}
+}
+
+// requireFormats checks that every folder says of each kind of data in which form it is.
+func requireFormats(t *testing.T, c *config.Config) {
+	t.Helper()
+	for _, f := range foldersOf(c) {
+		text, err := os.ReadFile(filepath.Join(f.dir, format.FileName))
+		require.NoError(t, err)
+		require.Contains(t, string(text), "bornode "+string(f.kind)+" 1\n", f.dir)
+	}
+}
+
+// Every folder of a node names its format, also one of before; a format that is not known is refused in one sentence, and
+// nothing in any folder is touched.
+func TestEveryFolderNamesItsFormat(t *testing.T) {
+	s := newStand(t)
+	n, _ := open(t, s.cfg)
+	require.NoError(t, n.close())
+	s.cfg.Consensus.NewKey = false
+	requireFormats(t, s.cfg)
+	removeFormats(t, s.cfg)
+	n, _ = open(t, s.cfg)
+	require.NoError(t, n.close())
+	requireFormats(t, s.cfg)
+	for _, f := range foldersOf(s.cfg) {
+		file := filepath.Join(f.dir, format.FileName)
+		sound, err := os.ReadFile(file)
+		require.NoError(t, err)
+		later := strings.Replace(string(sound), "bornode "+string(f.kind)+" 1\n", "bornode "+string(f.kind)+" 2\n", 1)
+		require.NoError(t, os.WriteFile(file, []byte(later), 0o600))
+		before := stateOf(t, s.cfg.DataDir)
+		_, err = New(t.Context(), s.cfg, zap.NewNop(), telemetry.NewRegistry())
+		require.ErrorIs(t, err, format.ErrUnknown)
+		require.Equal(t, "folder "+f.dir+" holds "+string(f.kind)+" data of format 2, and this program knows format 1: use the program that wrote it ("+file+" says so; nothing was changed)", err.Error())
+		require.ErrorIs(t, CheckFormats(s.cfg), format.ErrUnknown)
+		require.Equal(t, before, stateOf(t, s.cfg.DataDir), f.kind)
+		require.NoError(t, os.WriteFile(file, sound, 0o600))
+	}
+	n, _ = open(t, s.cfg)
+	require.NoError(t, n.close())
+}
