@@ -266,6 +266,9 @@ func (im *importer) addRange(ctx context.Context, items []importItem) importResu
 			im.m.log.Debug("range was refused, looking for the block at fault", zap.Error(err))
 			return im.enterFrom(ctx, items, err)
 		}
+		if ctx.Err() != nil { // the node ends, perhaps before it has executed its own blocks again
+			return importResult{}
+		}
 		// Ours to solve (a full disk, a closed store): hold on to the data and try again.
 		im.m.log.Error("blocks cannot be applied for now", zap.Uint64("height", blocks[0].Number()), zap.Error(err))
 		if !pause.For(ctx, wait) {
@@ -320,6 +323,9 @@ func (im *importer) enterFrom(ctx context.Context, items []importItem, cause err
 			im.taken = it.b.Number() - 1
 			return importResult{entered: r.entered, bad: it.peer, badHeight: it.b.Number(), why: Validation, err: err, taken: im.taken}
 		default:
+			if ctx.Err() != nil {
+				return r
+			}
 			im.m.log.Error("block cannot be added for now", zap.Uint64("height", it.b.Number()), zap.Error(err))
 			if !pause.For(ctx, time.Second) {
 				return r
