@@ -8,6 +8,7 @@ import (
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/internal/scrub"
 	"github.com/bornode/bornode/internal/telemetry"
 	"github.com/bornode/bornode/pubsub"
 	"github.com/bornode/bornode/rpc"
@@ -37,6 +38,7 @@ type Config struct {
 	Consensus consensus.Config        `mapstructure:"consensus" comment:"voting and production"`
 	Chain     chain.Config            `mapstructure:"chain" comment:"execution and state"`
 	Store     blockstore.Config       `mapstructure:"store" comment:"blocks on disk"`
+	Scrub     scrub.Config            `mapstructure:"scrub" comment:"reading of blocks and topics in the background (docs/storage.md)"`
 	Pool      txpool.Config           `mapstructure:"pool" comment:"transactions that wait"`
 	Duties    Duties                  `mapstructure:"duties" comment:"transactions that a producer's node sends for its account by itself"`
 	PubSub    pubsub.Config           `mapstructure:"pubsub" comment:"topics for Kafka clients (docs/topics.md)"`
@@ -97,6 +99,7 @@ func Default() *Config {
 		Consensus: consensus.DefaultConfig(),
 		Chain:     chain.DefaultConfig(),
 		Store:     blockstore.DefaultConfig(),
+		Scrub:     scrub.DefaultConfig(),
 		Pool:      txpool.DefaultConfig(),
 		Duties:    Duties{Enabled: true},
 		PubSub:    pubsub.DefaultConfig(),
@@ -124,7 +127,7 @@ func (c *Config) Validate() error {
 		v    interface{ Validate() error }
 	}{
 		{"log", c.Log}, {"p2p.tcp", &c.P2P.TCP}, {"rdma", &c.RDMA}, {"sync", &c.Sync}, {"consensus", c.Consensus}, {"chain", &c.Chain},
-		{"store", &c.Store}, {"pool", &c.Pool}, {"pubsub", &c.PubSub}, {"rpc", &c.RPC},
+		{"store", &c.Store}, {"scrub", &c.Scrub}, {"pool", &c.Pool}, {"pubsub", &c.PubSub}, {"rpc", &c.RPC},
 	} {
 		if err := part.v.Validate(); err != nil {
 			return fmt.Errorf("[%s] %w", part.name, err)

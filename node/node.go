@@ -25,6 +25,7 @@ import (
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/scrub"
 	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/pubsub"
 	topicproof "github.com/bornode/bornode/pubsub/proof"
@@ -58,6 +59,7 @@ type Node struct {
 	account *account       // of a producer
 	brokers *brokers       // nil: the node serves no topics
 	pruner  *historyPruner // nil: all history is kept
+	scrub   *scrub.Scrubber
 	closers []func() error // in order of opening
 	ran     atomic.Bool
 }
@@ -104,6 +106,7 @@ func (n *Node) open(ctx context.Context) (err error) {
 	if err := n.openConsensus(); err != nil {
 		return err
 	}
+	n.openScrub()
 	return n.openRPC()
 }
 
@@ -288,7 +291,7 @@ func (n *Node) openRPC() (err error) {
 	cfg := n.cfg.RPC
 	cfg.IPCPath, cfg.JWTSecret, cfg.LogIndex = n.cfg.Path(cfg.IPCPath), n.cfg.Path(cfg.JWTSecret), n.cfg.Path(cfg.LogIndex)
 	back := rpc.Backend{
-		Chain: n.chain, Pool: n.pool, Consensus: rpcConsensus{n}, Sync: rpcSync{n}, Network: rpcNetwork{n}, Admin: rpcAdmin{n},
+		Chain: n.chain, Pool: n.pool, Consensus: rpcConsensus{n}, Sync: rpcSync{n}, Network: rpcNetwork{n}, Admin: rpcAdmin{n}, Scrub: rpcScrub{n},
 		Topics: n.chain, Repairs: repairs{n}, NotReady: n.notReady, Version: "bornode/v" + Version,
 	}
 	if back.Trust, err = topicproof.TrustGenesis(n.gen); err != nil {
@@ -330,6 +333,7 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 		watches = append(watches, n.watchPruning) // the replay reads what is below the newest irreversible block
 	}
+	watches = append(watches, n.scrub.Run)
 	for _, watch := range watches {
 		g.Go(func() error {
 			if n.waitReady(run, run) {

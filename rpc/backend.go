@@ -108,6 +108,27 @@ type SyncStatus struct {
 // Sync tells how far the node is.
 type Sync interface{ SyncStatus() SyncStatus }
 
+// ScrubRound is one reading of everything in the background.
+type ScrubRound struct {
+	Began    int64  `json:"began"`           // Unix seconds
+	Ended    int64  `json:"ended,omitempty"` // likewise
+	Bytes    int64  `json:"bytes"`
+	Problems uint64 `json:"problems"` // damaged or missing things found
+	Failures uint64 `json:"failures"` // rests of areas that could not be read
+}
+
+// ScrubStatus is how far the background reading is.
+type ScrubStatus struct {
+	On        bool        `json:"on"`
+	Damaged   int         `json:"damagedBlocks"` // known and not fetched again yet, whoever found them
+	Area      string      `json:"area,omitempty"`
+	Round     *ScrubRound `json:"round"`     // under way; null: off
+	LastRound *ScrubRound `json:"lastRound"` // the last full one; null: none yet
+}
+
+// Scrub tells how far the background reading is.
+type Scrub interface{ ScrubStatus() ScrubStatus }
+
 // PeerInfo is one connected peer.
 type PeerInfo struct {
 	ID        string            `json:"id"`
@@ -164,6 +185,7 @@ type Backend struct {
 	Sync      Sync
 	Network   Network
 	Admin     Admin
+	Scrub     Scrub
 	Topics    Contract     // the system contracts' views: chain.Chain
 	Trust     *proof.Trust // where proofs of this chain begin
 	Broker    Broker       // of a node that is a broker

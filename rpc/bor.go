@@ -143,6 +143,15 @@ func (a *borAPI) SyncStatus() (*SyncStatus, error) {
 	return &st, nil
 }
 
+// Scrub is how far the background reading of this node's files is, and what it found.
+func (a *borAPI) Scrub() (*ScrubStatus, error) {
+	if a.back.Scrub == nil {
+		return nil, notOffered("the background scrub")
+	}
+	st := a.back.Scrub.ScrubStatus()
+	return &st, nil
+}
+
 type certificateJSON struct {
 	Kind       string         `json:"kind"`
 	SourceSlot hexutil.Uint64 `json:"sourceSlot"`

@@ -155,6 +155,7 @@ func nodeGroups() []Group {
 			{"bor_finalProof", "height?", "object or null", "the certificate of the first block from a height on that has one; without a height the newest", ""},
 			{"bor_peers", "", "list", "peers: provider and why, since when, heights, round trip, counters ([rdma.md](rdma.md))", ""},
 			{"bor_syncStatus", "", "object", "how far the node is, and how it synchronises", ""},
+			{"bor_scrub", "", "object", "how far the background reading of this node's files is, what its last full round found, and how many damaged blocks are known", ""},
 		}},
 		{"Topics", "What the chain knows of topics, as of the last irreversible block. A topic is named by its name or its id of 32 bytes. Proofs and alarms come from brokers; formats are in [wire-topics.md](wire-topics.md).", []Method{
 			{"bps_topics", "first index?, most?", "topics, total", "topics by creation, with leaders, epochs and replicas of their partitions; at most 64", ""},

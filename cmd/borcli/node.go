@@ -83,6 +83,41 @@ func syncCommand() *cobra.Command {
 	}, example("borcli sync", "borcli sync --json"))
 }
 
+// scrubView is what the node knows of damage on its disk.
+type scrubView struct {
+	On      bool       `json:"on"`
+	Damaged int        `json:"damagedBlocks"`
+	Round   *roundView `json:"round"`
+	Last    *roundView `json:"lastRound"`
+}
+
+type roundView struct {
+	Began    int64  `json:"began"` // Unix seconds
+	Ended    int64  `json:"ended,omitempty"`
+	Bytes    int64  `json:"bytes"`
+	Problems uint64 `json:"problems"`
+	Failures uint64 `json:"failures"`
+}
+
+func (s *scrubView) text() string {
+	var text string
+	switch last := s.Last; {
+	case !s.On:
+		text = "not read in the background"
+	case last == nil:
+		text = "not read in full yet"
+	default:
+		text = fmt.Sprintf("read in full until %s, %s found", clock(uint64(last.Ended)), plural(int(last.Problems), "problem")) //nolint:gosec // a count
+		if last.Failures > 0 {
+			text += ", a part could not be read: see the node's log"
+		}
+	}
+	if s.Damaged > 0 {
+		text += fmt.Sprintf("; %s to be fetched again", plural(s.Damaged, "damaged block"))
+	}
+	return text
+}
+
 // statusView is one screen about a node.
 type statusView struct {
 	Node     string         `json:"node"`
@@ -95,6 +130,7 @@ type statusView struct {
 	Peers    int            `json:"peers"`
 	Carried  map[string]int `json:"providers"`
 	Pool     map[string]any `json:"pool,omitempty"`
+	Scrub    *scrubView     `json:"scrub,omitempty"`
 	BaseFee  string         `json:"baseFee"` // wei
 	GasLimit hexutil.Uint64 `json:"gasLimit"`
 
@@ -131,7 +167,7 @@ func (a *app) status(ctx context.Context) (*statusView, error) {
 	for _, part := range []struct {
 		method string
 		into   any
-	}{{"web3_clientVersion", &s.Version}, {"bor_finality", &s.Finality}, {"bor_syncStatus", &s.Sync}, {"bor_producers", &s.Seats}, {"bor_peers", &peers}, {"txpool_status", &s.Pool}} {
+	}{{"web3_clientVersion", &s.Version}, {"bor_finality", &s.Finality}, {"bor_syncStatus", &s.Sync}, {"bor_producers", &s.Seats}, {"bor_peers", &peers}, {"txpool_status", &s.Pool}, {"bor_scrub", &s.Scrub}} {
 		if err := a.ask(ctx, part.into, part.method); err != nil {
 			var e *exitError
 			if !errors.As(err, &e) || e.code != exitRefused {
@@ -176,6 +212,9 @@ func (s *statusView) table(w io.Writer) {
 	rows = append(rows, pair{"peers", text})
 	if s.Pool != nil {
 		rows = append(rows, pair{"waiting", fmt.Sprintf("%s ready, %s for an earlier nonce", number(s.Pool["pending"]), number(s.Pool["queued"]))})
+	}
+	if s.Scrub != nil {
+		rows = append(rows, pair{"disk", s.Scrub.text()})
 	}
 	rows = append(rows, pair{"base fee", gwei(s.head.BaseFee.ToInt())}, pair{"gas limit", fmt.Sprint(uint64(s.GasLimit))},
 		pair{"not offered", strings.Join(s.missing, ", ")})
