@@ -79,11 +79,21 @@ func (c *core) openLog(mc *dpos.Config) error {
 	if fs == nil {
 		fs = vfs.OS(d.cfg.Dir, vfs.Private)
 	}
-	l, payloads, st, err := openVoteLog(fs, d.cfg.Dir, d.self, d.deps.Genesis, lostMarker(), d.cfg.NewKey, d.log)
+	isCopy, err := markedCopy(fs)
+	if err != nil {
+		return err
+	}
+	newKey := d.cfg.NewKey && !isCopy
+	l, payloads, st, err := openVoteLog(fs, d.cfg.Dir, d.self, d.deps.Genesis, lostMarker(), newKey, d.log)
 	if err != nil {
 		return err
 	}
 	c.votes = l
+	if isCopy {
+		if payloads, err = d.openLogOfCopy(fs, l, payloads, st); err != nil {
+			return err
+		}
+	}
 	records, lost, err := decodePayloads(payloads)
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
@@ -91,11 +101,11 @@ func (c *core) openLog(mc *dpos.Config) error {
 	c.lost = lost
 	c.index(records)
 	mc.Signed, mc.SilentUntilProven = records, lost
-	mc.NeverSigned = st == logMissing && d.cfg.NewKey
+	mc.NeverSigned = st == logMissing && newKey
 	switch {
 	case st == logDamaged:
 		d.log.Error("the vote log was damaged in its middle; nothing is signed until the chain proves that this is safe", zap.String("file", l.path))
-	case st == logMissing && !d.cfg.NewKey:
+	case st == logMissing && !newKey && !isCopy:
 		d.log.Warn("no vote log; nothing is signed until the chain proves that this is safe (a key never used before: new_key)", zap.String("file", l.path))
 	}
 	return nil

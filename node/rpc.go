@@ -67,6 +67,8 @@ func counters(p blocksync.PeerInfo) map[string]uint64 {
 
 func (a rpcAdmin) AddPeer(ctx context.Context, addr string) error { return a.n.host.Dial(ctx, addr) }
 
+func (a rpcAdmin) BackupCut() (any, error) { return a.n.store.Cut() }
+
 func (a rpcAdmin) RemovePeer(_ context.Context, id string) error {
 	a.n.host.Forget(transport.PeerID(id))
 	a.n.host.Disconnect(transport.PeerID(id), "removed by the operator")

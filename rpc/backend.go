@@ -155,6 +155,8 @@ type Network interface {
 type Admin interface {
 	AddPeer(ctx context.Context, addr string) error
 	RemovePeer(ctx context.Context, id string) error
+	// BackupCut is what bornode backup copies now, as JSON encodes it (blockstore.Cut).
+	BackupCut() (any, error)
 }
 
 // Contract reads system contracts.

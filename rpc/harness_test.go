@@ -190,6 +190,7 @@ func (e *extras) AddPeer(_ context.Context, a string) error {
 	return nil
 }
 func (e *extras) RemovePeer(context.Context, string) error { return nil }
+func (e *extras) BackupCut() (any, error)                  { return nil, nil }
 
 func newNet(t testing.TB, baseFee uint64, change func(*Config)) *testNet {
 	return newNetOn(t, newGenesis(t, baseFee), change)

@@ -189,6 +189,7 @@ func nodeGroups() []Group {
 		{"Operator", "", []Method{
 			{"admin_addPeer", "address", "boolean", "connects to a peer", "addresses are multiaddresses, not enodes"},
 			{"admin_removePeer", "id", "boolean", "ends the link to a peer", ""},
+			{"admin_backupCut", "", "object", "what `bornode backup` copies: heights, proof and segment files of what is irreversible now", "Unix socket only"},
 			{"admin_peers", "", "list", "as bor_peers", "other fields than a devp2p node's"},
 			{"admin_nodeInfo", "", "object", "id, version, head", "other fields than a devp2p node's"},
 		}},

@@ -160,6 +160,14 @@ func (a *adminAPI) RemovePeer(ctx context.Context, id string) (bool, error) {
 	return err == nil, err
 }
 
+// BackupCut is what is irreversible now: heights, proof, and the segment files with their sizes.
+func (a *adminAPI) BackupCut() (any, error) {
+	if a.back.Admin == nil {
+		return nil, notOffered("admin_backupCut")
+	}
+	return a.back.Admin.BackupCut()
+}
+
 func (a *adminAPI) Peers() ([]PeerInfo, error) { return a.peers() }
 
 func (a *adminAPI) NodeInfo() (map[string]any, error) {

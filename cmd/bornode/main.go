@@ -41,7 +41,7 @@ func root() *cobra.Command {
 			HiddenDefaultCmd: true,
 		},
 	}
-	cmd.AddCommand(initCommand(), runCommand(), configCommand(), exportCommand(), importCommand(), fsckCommand(),
+	cmd.AddCommand(initCommand(), runCommand(), configCommand(), exportCommand(), importCommand(), fsckCommand(), backupCommand(), restoreCommand(), rebuildCommand(),
 		genesisCommand(), testnetCommand(), simCommand(), benchCommand(), versionCommand())
 	usage.ExplainMistakes(cmd)
 	return cmd

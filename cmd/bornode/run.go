@@ -20,12 +20,17 @@ import (
 	"github.com/bornode/bornode/node"
 )
 
+// settingsFile is the settings file of a node's folder.
+func settingsFile(dir string) string {
+	if v := os.Getenv("BORNODE_CONFIG"); v != "" {
+		return v
+	}
+	return filepath.Join(dir, config.FileName)
+}
+
 // loadConfig reads the configuration of a node's folder with the flags that were set.
 func loadConfig(dir string, flags *pflag.FlagSet) (*config.Config, error) {
-	path := filepath.Join(dir, config.FileName)
-	if v := os.Getenv("BORNODE_CONFIG"); v != "" {
-		path = v
-	}
+	path := settingsFile(dir)
 	c, err := config.Load(path, os.Environ(), flags)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no %s; make the node's folder with: bornode init --dir %s", path, dir)
@@ -33,7 +38,7 @@ func loadConfig(dir string, flags *pflag.FlagSet) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !flags.Changed("data_dir") && c.DataDir == config.Default().DataDir {
+	if (flags == nil || !flags.Changed("data_dir")) && c.DataDir == config.Default().DataDir {
 		c.DataDir = dir
 	}
 	return c, nil

@@ -1,0 +1,187 @@
+package node
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/config"
+)
+
+// backedUp is a network's producer with many small segments, that runs, and the options of a backup of it.
+func backedUp(t *testing.T) (p *pair, n *Node, stop func(), o BackupOptions) {
+	t.Helper()
+	p = newPair(t, quick)
+	p.producer.Store.SegmentBytes = 4 << 10
+	p.producer.RPC.IPCPath = "node.ipc"
+	o = BackupOptions{Dir: filepath.Join(t.TempDir(), "backup"), Settings: filepath.Join(p.producer.DataDir, config.FileName), Secrets: true}
+	written := *p.producer
+	written.DataDir = config.Default().DataDir
+	require.NoError(t, config.Write(o.Settings, &written, false))
+	n, stop = p.run(p.producer)
+	p.until("there are segments", func() bool { return len(n.store.Segments()) > 5 })
+	return p, n, stop, o
+}
+
+func cutOf(t *testing.T, c *config.Config) func() (*blockstore.Cut, error) {
+	return func() (*blockstore.Cut, error) { return CutOfRunning(t.Context(), c) }
+}
+
+// names are the files of a backup with their identities on disk.
+func names(t *testing.T, dir string) map[string]os.FileInfo {
+	t.Helper()
+	out := make(map[string]os.FileInfo)
+	entries, err := os.ReadDir(filepath.Join(dir, backupSegmentDir))
+	require.NoError(t, err)
+	for _, e := range entries {
+		out[e.Name()], err = e.Info()
+		require.NoError(t, err)
+	}
+	return out
+}
+
+// A backup of a running node is whole, a second one writes only what is new, and what the node prunes stays in it.
+func TestBackupOfARunningNode(t *testing.T) {
+	p, n, stop, o := backedUp(t)
+	first, err := Backup(t.Context(), p.producer, o, cutOf(t, p.producer))
+	require.NoError(t, err)
+	_, err = VerifyBackup(o.Dir, nil)
+	require.NoError(t, err)
+	before := names(t, o.Dir)
+	require.Len(t, before, len(first.Segments))
+
+	p.until("there are more", func() bool { h, _ := n.store.LIB(); return h > first.Height+30 })
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = Backup(cancelled, p.producer, o, func() (*blockstore.Cut, error) { return n.store.Cut() })
+	require.ErrorIs(t, err, context.Canceled)
+	m, err := VerifyBackup(o.Dir, nil)
+	require.NoError(t, err, "the backup before stays whole")
+	require.Equal(t, first.Height, m.Height)
+
+	second, err := Backup(t.Context(), p.producer, o, cutOf(t, p.producer))
+	require.NoError(t, err)
+	require.Greater(t, second.Height, first.Height)
+	after := names(t, o.Dir)
+	for _, r := range first.Segments[:len(first.Segments)-1] {
+		name := filepath.Base(r.File)
+		require.True(t, os.SameFile(before[name], after[name]), name)
+		require.Equal(t, before[name].ModTime(), after[name].ModTime(), name)
+	}
+	require.Len(t, after, len(second.Segments))
+
+	kept, err := n.store.Prune(first.Segments[2].Last + 1)
+	require.NoError(t, err)
+	require.NotZero(t, kept)
+	third, err := Backup(t.Context(), p.producer, o, cutOf(t, p.producer))
+	require.NoError(t, err)
+	require.Zero(t, third.Segments[0].First)
+	elsewhere := o
+	elsewhere.Dir = filepath.Join(t.TempDir(), "other")
+	_, err = Backup(t.Context(), p.producer, elsewhere, cutOf(t, p.producer))
+	require.ErrorContains(t, err, "cannot rebuild its state")
+	_, err = VerifyBackup(elsewhere.Dir, nil)
+	require.ErrorIs(t, err, errNoBackup)
+	stop()
+	cold, err := Backup(t.Context(), p.producer, o, func() (*blockstore.Cut, error) { return CutOfStopped(p.producer, zap.NewNop()) })
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, cold.Height, third.Height)
+	_, err = VerifyBackup(o.Dir, nil)
+	require.NoError(t, err)
+}
+
+// A restored folder is sound, starts, has every block and transaction, and signs nothing, also where the settings say that
+// the key is new. What is made from the blocks can be rebuilt in it.
+func TestRestoredFolder(t *testing.T) {
+	p, n, stop, o := backedUp(t)
+	to := common.Address{9}
+	height := p.send(n, &to, nil)
+	sent, err := n.chain.BlockByNumber(height)
+	require.NoError(t, err)
+	made, err := Backup(t.Context(), p.producer, o, cutOf(t, p.producer))
+	require.NoError(t, err)
+	stop()
+
+	dir := filepath.Join(t.TempDir(), "restored")
+	_, err = Restore(t.Context(), RestoreOptions{Backup: o.Dir, Dir: p.producer.DataDir}, zap.NewNop())
+	require.ErrorContains(t, err, "is not empty")
+	_, err = Restore(t.Context(), RestoreOptions{Backup: o.Dir, Dir: dir}, zap.NewNop())
+	require.NoError(t, err)
+	c, err := config.Load(filepath.Join(dir, config.FileName), nil, nil)
+	require.NoError(t, err)
+	c.DataDir = dir
+	require.True(t, c.Consensus.NewKey, "the settings of the backup say that the key is new")
+	require.NoFileExists(t, filepath.Join(c.Path(c.Consensus.Dir), "votes.log"))
+	store, err := OpenStore(c, zap.NewNop())
+	require.NoError(t, err)
+	report, err := store.Fsck(t.Context(), blockstore.FsckOptions{}, nil)
+	require.NoError(t, err)
+	require.Zero(t, report.Found, "%+v", report)
+	require.NoError(t, store.Close())
+
+	for _, step := range []func(){
+		func() {},
+		func() { _, _, err = RebuildState(c, zap.NewNop()) },
+		func() { _, err = RebuildDerived(c, zap.NewNop()) },
+		func() { _, report, err = RebuildIndex(t.Context(), c, zap.NewNop(), nil) },
+	} {
+		step()
+		require.NoError(t, err)
+		require.True(t, report.Sound(), "%+v", report)
+		again, leave := p.run(c)
+		require.Equal(t, made.Hash, again.chain.FinalHeader().Hash())
+		require.Contains(t, again.driver.Status().Why, "it may have signed what its vote log does not hold")
+		p.until("the blocks were executed, and the transaction is found with its receipt", func() bool {
+			x, err := again.chain.Transaction(sent.Transactions[0].Hash())
+			if err != nil || x == nil || x.Height != height {
+				return false
+			}
+			rs, err := again.chain.Receipts(sent.Hash())
+			return err == nil && len(rs) == len(sent.Transactions)
+		})
+		leave()
+	}
+}
+
+// Whatever is missing or changed in a backup, it is found, and nothing that can be started is made of it.
+func TestDamagedBackupIsRefused(t *testing.T) {
+	p, _, stop, o := backedUp(t)
+	_, err := Backup(t.Context(), p.producer, o, cutOf(t, p.producer))
+	require.NoError(t, err)
+	stop()
+	var files []string
+	require.NoError(t, filepath.WalkDir(o.Dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && d.Name() != backupLock {
+			files = append(files, path)
+		}
+		return err
+	}))
+	require.Greater(t, len(files), 8)
+	for _, path := range files {
+		whole, err := os.ReadFile(path)
+		require.NoError(t, err)
+		flipped := append([]byte(nil), whole...)
+		flipped[len(flipped)/2] ^= 1
+		for _, bad := range [][]byte{flipped, whole[:len(whole)-1], append(append([]byte(nil), whole...), 0), nil} {
+			require.NoError(t, os.Remove(path))
+			if bad != nil {
+				require.NoError(t, os.WriteFile(path, bad, 0o600))
+			}
+			_, err := VerifyBackup(o.Dir, nil)
+			require.Error(t, err, path)
+			dir := filepath.Join(t.TempDir(), "restored")
+			_, err = Restore(t.Context(), RestoreOptions{Backup: o.Dir, Dir: dir}, zap.NewNop())
+			require.Error(t, err, path)
+			require.NoDirExists(t, dir)
+			require.NoError(t, os.WriteFile(path, whole, 0o600))
+		}
+	}
+	_, err = VerifyBackup(o.Dir, nil)
+	require.NoError(t, err)
+}
