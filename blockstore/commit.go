@@ -160,9 +160,14 @@ func (st *stage) add(a addedBlock) {
 }
 
 func (st *stage) remove(r *reversible) {
+	st.leaveReversible(r)
+	st.batch.Delete(blockKey(prefixReversible, r.height, r.hash))
+}
+
+// leaveReversible takes a block out of the reversible ones. Its encoding stays in the database.
+func (st *stage) leaveReversible(r *reversible) {
 	delete(st.added, r.hash)
 	st.removed[r.hash] = true
-	st.batch.Delete(blockKey(prefixReversible, r.height, r.hash))
 }
 
 // isFinal reports whether the group leaves this block irreversible at this height.

@@ -20,6 +20,7 @@ type Config struct {
 	IndexCache   int    `mapstructure:"index_cache_bytes" comment:"read cache of the database of receipts and transaction index, bytes"`
 
 	RepairWait time.Duration `mapstructure:"repair_wait" comment:"longest time that the reader of a damaged final block waits until it was fetched again from a peer; 0: it is told at once"`
+	HealWait   time.Duration `mapstructure:"heal_wait" comment:"longest time that a start waits for a damaged block while no connected peer has it; then the node ends with what to do"`
 
 	// FS replaces the operating system's files; nil in real use.
 	FS vfs.FS `mapstructure:"-"`
@@ -34,6 +35,7 @@ func DefaultConfig() Config {
 		IndexBuffer:  16 << 20,
 		IndexCache:   16 << 20,
 		RepairWait:   5 * time.Second,
+		HealWait:     2 * time.Minute,
 	}
 }
 
@@ -48,6 +50,9 @@ func (c *Config) Validate() error {
 	}
 	if c.RepairWait < 0 || c.RepairWait > maxRepairWait {
 		errs = append(errs, fmt.Errorf("blockstore: repair_wait is %v; use 0 to %v", c.RepairWait, maxRepairWait))
+	}
+	if c.HealWait < 0 {
+		errs = append(errs, fmt.Errorf("blockstore: heal_wait is %v; use 0 or more", c.HealWait))
 	}
 	if c.KeepDays > maxKeepDays {
 		errs = append(errs, fmt.Errorf("blockstore: keep_days is %d; use 0 (keep all, or what keep_blocks says) to %d", c.KeepDays, maxKeepDays))

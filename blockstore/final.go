@@ -187,8 +187,13 @@ func (st *stage) moveLIB(items []finalBlock, f block.FinalUpdate) error {
 		has, height, hash = true, it.height, it.hash
 		todo = append(todo, it)
 	}
-	for _, it := range todo {
-		st.place(it)
+	before := st.next.lib
+	hadLIB := st.next.has
+	for i, it := range todo {
+		st.place(it, i == len(todo)-1)
+	}
+	if len(todo) > 0 && hadLIB { // the copy of the LIB before
+		st.batch.Delete(blockKey(prefixReversible, before.Height, before.Hash))
 	}
 	for _, hash := range f.Drop {
 		if r := st.find(hash); r != nil {
@@ -202,8 +207,9 @@ func (st *stage) moveLIB(items []finalBlock, f block.FinalUpdate) error {
 	return nil
 }
 
-// place gives a block its place in the active segment or begins a new one.
-func (st *stage) place(it finalBlock) {
+// place gives a block its place in the active segment or begins a new one. The last block of a commit, the LIB, has its
+// encoding left in the database until the next one is there: a start needs this block before it can ask a peer for it.
+func (st *stage) place(it finalBlock, last bool) {
 	if it.rec == nil {
 		it.rec = recordOf(it.height, it.hash, it.payload)
 	}
@@ -227,9 +233,16 @@ func (st *stage) place(it finalBlock) {
 	st.heights[it.height] = it.hash
 	lib.End += size
 	lib.Height, lib.Hash = it.height, it.hash
-	if r := st.find(it.hash); r != nil {
-		st.remove(r)
+	r := st.find(it.hash)
+	if r != nil {
+		st.leaveReversible(r)
 		st.final[it.hash] = it.rec[recordHeaderBytes:]
+	}
+	switch key := blockKey(prefixReversible, it.height, it.hash); {
+	case r != nil && !last:
+		st.batch.Delete(key)
+	case r == nil && last:
+		st.batch.Put(key, it.rec[recordHeaderBytes:])
 	}
 }
 

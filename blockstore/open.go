@@ -82,6 +82,9 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())
 	}
 	go s.run()
+	if err := s.restoreLIB(); err != nil {
+		log.Error("the last irreversible block is damaged, and so is its copy in the database; a peer or an export of a sound node has it", zap.Uint64("height", s.lib.Height), zap.Error(err))
+	}
 	if s.filling.Load() != nil && !looking {
 		s.wg.Add(1)
 		go s.fillTransactions()
@@ -271,6 +274,9 @@ func (s *Store) loadReversible() error {
 	var unlinked unlinkedBlocks
 	for it.Next() { // ascending heights: parents before children
 		r, err := readReversible(it)
+		if s.has && r.hash == s.lib.Hash && r.height == s.lib.Height {
+			continue // the copy of the LIB, for restoreLIB
+		}
 		if err != nil {
 			s.finding(ProblemReversible, r.height, fmt.Sprintf("a reversible block is damaged and dropped, it comes again from peers: %v", err))
 		}

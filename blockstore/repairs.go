@@ -49,6 +49,13 @@ func (s *Store) ReadRepaired(ctx context.Context, read func() error) error {
 	}
 }
 
+// AwaitRepair waits for a damaged irreversible block without a bound of time: for the execution at a start. nil: it may be
+// read again. The error says that nobody can send the block now, that too many wait, or why the wait was ended; the block
+// stays wanted, and the call may be repeated.
+func (s *Store) AwaitRepair(ctx context.Context, height uint64) error {
+	return s.awaitRepair(ctx, height, nil)
+}
+
 // awaitRepair is nil when the block of a height may be read again.
 func (s *Store) awaitRepair(ctx context.Context, height uint64, late <-chan time.Time) error {
 	a, err := s.damaged.join(height)

@@ -1,6 +1,7 @@
 package blockstore
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -71,6 +72,9 @@ func (s *Store) replace(height uint64, hash common.Hash, rec []byte) error {
 	failpoint.Hit("blockstore.replace.write.after")
 	if err := s.writeEntry(e); err != nil {
 		return err
+	}
+	if err := s.derived.Put(hashKey(hash), binary.BigEndian.AppendUint64(nil, height), nil); err != nil { // a start had nothing to index it from
+		_ = s.derivedError(err) // the record is whole whatever that database says
 	}
 	s.blocks.remove(hash)
 	s.headers.Remove(hash)

@@ -86,7 +86,7 @@ func Open(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Lo
 }
 
 // OpenBeforeReplay is Open without executing blocks again: that is left to Replay, which must be called if Replaying
-// says so. Until then stored blocks can be read, the head is the last irreversible block, states that are not there yet
+// says so, which it also does if a block is damaged that must be read to know whether there is anything to execute. Until then stored blocks can be read, the head is the last irreversible block, states that are not there yet
 // are refused with ErrReplaying, and what executes waits.
 func OpenBeforeReplay(ctx context.Context, cfg Config, gen Genesis, store Store, log *zap.Logger, reg prometheus.Registerer) (*Chain, error) {
 	if err := cfg.Validate(); err != nil {
@@ -128,7 +128,8 @@ func OpenBeforeReplay(ctx context.Context, cfg Config, gen Genesis, store Store,
 	go c.receipts.run(c)
 	go c.dispatch()
 	c.exec <- struct{}{}
-	if err := c.planReplay(ctx, gen.Alloc()); err != nil {
+	c.replay.alloc = gen.Alloc()
+	if err := c.planReplay(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -139,7 +140,7 @@ func (c *Chain) reportFault(f *exit.Fault) { exit.Report(c.log, f) }
 
 // openStore puts block 0 into an empty store, checks that of a used one, and builds the tree.
 func (c *Chain) openStore() error {
-	_, hash := c.store.LIB()
+	height, hash := c.store.LIB()
 	if hash == (common.Hash{}) {
 		if err := c.store.PutReversible([]*block.Block{c.genesis}); err != nil {
 			return fmt.Errorf("store block 0: %w", err)
@@ -149,7 +150,7 @@ func (c *Chain) openStore() error {
 			return fmt.Errorf("store block 0: %w", err)
 		}
 		failpoint.Hit("chain/genesis-final")
-		_, hash = c.store.LIB()
+		height, hash = c.store.LIB()
 	}
 	if c.store.FirstHeight() == 0 {
 		g, err := c.store.HeaderByHeight(0)
@@ -160,7 +161,10 @@ func (c *Chain) openStore() error {
 			return fmt.Errorf("the block store belongs to another chain: its block 0 is %s, genesis makes %s; use another data directory", g.Hash(), c.genesis.Hash())
 		}
 	}
-	lib, err := c.store.Header(hash)
+	lib, err := c.store.HeaderByHeight(height) // derived data have no say in what a start needs
+	if err == nil && lib.Hash() != hash {
+		err = fmt.Errorf("the stored block %d is %s", height, lib.Hash())
+	}
 	if err != nil {
 		return fmt.Errorf("read the last irreversible block %s: %w", hash, unreadable(err))
 	}
@@ -178,7 +182,7 @@ func (c *Chain) openStore() error {
 }
 
 // beginStates begins with the state of block 0 when no stored block has a state.
-func (c *Chain) beginStates(alloc types.GenesisAlloc, none error) (*block.SealedHeader, error) {
+func (c *Chain) beginStates(none error) (*block.SealedHeader, error) {
 	if first := c.store.FirstHeight(); first > 0 {
 		return nil, fmt.Errorf("%w and blocks below %d were pruned: restore the state directory %s or sync again into an empty data directory (no state was removed)", none, first, c.cfg.Dir)
 	}
@@ -187,7 +191,7 @@ func (c *Chain) beginStates(alloc types.GenesisAlloc, none error) (*block.Sealed
 			return nil, err
 		}
 	}
-	return c.genesis.SealedHeader, c.states.commitGenesis(alloc, c.genesis.Header.Root)
+	return c.genesis.SealedHeader, c.states.commitGenesis(c.replay.alloc, c.genesis.Header.Root)
 }
 
 // base walks down from h to the first block whose state exists or can be rolled back to. ErrStateUnavailable says that
@@ -247,7 +251,7 @@ func (c *Chain) replaceStates() error {
 	if err != nil {
 		return err
 	}
-	c.states = s
+	c.states.become(s)
 	return nil
 }
 

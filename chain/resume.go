@@ -21,7 +21,8 @@ type replay struct {
 	done    chan struct{} // closed when the head has its state
 	closing chan struct{} // closed when the chain ends
 
-	base *block.SealedHeader // newest block whose state is there or can be rolled back to; nil: Replay has nothing to do
+	alloc types.GenesisAlloc  // of block 0's state
+	base  *block.SealedHeader // newest block whose state is there or can be rolled back to; nil: it is to be looked for
 
 	began, at, to atomic.Uint64                      // heights: executed before, by now, and in the end
 	newest        atomic.Pointer[block.SealedHeader] // executed by catchUp last
@@ -70,25 +71,42 @@ func (c *Chain) newestState() common.Hash {
 }
 
 // planReplay finds the newest block whose state is there. If that is the last irreversible one, the rest costs little
-// and is done at once.
-func (c *Chain) planReplay(ctx context.Context, alloc types.GenesisAlloc) error {
+// and is done at once. A damaged block on the way ends nothing: Replay meets it again, when peers can be asked for it.
+func (c *Chain) planReplay(ctx context.Context) error {
+	c.replay.from(0, c.tree.lib.height)
+	err := c.findReplayBase()
+	if base := c.replay.base; err == nil && base.Hash() == c.tree.lib.hash && c.states.has(base.Header.Root) {
+		err = c.Replay(ctx)
+	}
+	if c.canBeRepaired(err) {
+		return nil
+	}
+	return err
+}
+
+// canBeRepaired reports whether an error is damage of an irreversible block. Nobody fetches a reversible one while the
+// store holds it.
+func (c *Chain) canBeRepaired(err error) bool {
+	var damage block.ErrCorrupt
+	return errors.As(err, &damage) && damage.Height <= c.tree.lib.height
+}
+
+func (c *Chain) findReplayBase() error {
 	base, err := c.base(c.tree.lib.sealed)
 	if errors.Is(err, ErrStateUnavailable) {
-		base, err = c.beginStates(alloc, err)
+		base, err = c.beginStates(err)
 	}
 	if err != nil {
 		return err
 	}
 	c.replay.base = base
 	c.replay.from(base.Number(), c.tree.lib.height)
-	if base.Hash() != c.tree.lib.hash || !c.states.has(base.Header.Root) {
-		return nil
-	}
-	return c.Replay(ctx)
+	return nil
 }
 
 // Replay brings state and head to where Open leaves them; without anything to do it returns nil. One call at a time. After
-// an error only Close is left: what was executed is kept for the next start.
+// an error that wraps block.ErrCorrupt the call may be repeated when the irreversible block that it names is whole again;
+// after another error only Close is left. What was executed is kept in both cases.
 func (c *Chain) Replay(ctx context.Context) error {
 	if err := c.acquireSlot(ctx); err != nil {
 		return err
@@ -97,7 +115,14 @@ func (c *Chain) Replay(ctx context.Context) error {
 	if !c.replay.pending() {
 		return nil
 	}
-	if err := c.recover(ctx, c.replay.base); err != nil {
+	if c.replay.base == nil {
+		if err := c.findReplayBase(); err != nil {
+			return err
+		}
+	}
+	base := c.replay.base
+	c.replay.base = nil // an attempt that fails moves the state
+	if err := c.recover(ctx, base); err != nil {
 		return err
 	}
 	close(c.replay.done)
@@ -160,6 +185,18 @@ func (c *Chain) bestWithState() *node {
 	return best
 }
 
+// replayedBlock reads a block to be executed again. An irreversible one is found by its height, which needs no derived data.
+func (c *Chain) replayedBlock(height uint64, hash common.Hash) (*block.Block, error) {
+	if height > c.tree.lib.height {
+		return c.store.Block(hash)
+	}
+	b, err := c.store.BlockByHeight(height)
+	if err == nil && b.Hash() != hash {
+		err = fmt.Errorf("the stored block %d is %s, its child names %s", height, b.Hash(), hash)
+	}
+	return b, err
+}
+
 // catchUp executes the blocks above base up to and including top, of which nothing but the state is wanted: their
 // states were lost in a crash.
 func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) error {
@@ -192,7 +229,7 @@ func (c *Chain) catchUp(ctx context.Context, base, top *block.SealedHeader) erro
 			told = time.Now()
 			c.log.Info("executing blocks again", zapHeight(parent.Number()), zap.Int("left", i+1))
 		}
-		b, err := c.store.Block(path[i])
+		b, err := c.replayedBlock(parent.Number()+1, path[i])
 		if err != nil {
 			return fmt.Errorf("execute blocks %d to %d again: read block %d: %w", base.Number()+1, top.Number(), parent.Number()+1, unreadable(err))
 		}

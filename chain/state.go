@@ -91,6 +91,12 @@ func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf fun
 	return s, nil
 }
 
+// become takes the place of a closed database. Only readers of the layers may be under way: they see the old ones or the new.
+func (s *states) become(other *states) {
+	s.disk, s.code, s.config, s.closed = other.disk, other.code, other.config, false
+	s.layers.Store(other.layers.Load())
+}
+
 // recoverPanic calls open and makes an error of its panic: go-ethereum panics over some kinds of damage.
 func recoverPanic(open func() error) (err error) {
 	defer func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -49,6 +50,7 @@ type Node struct {
 	chain   *chain.Chain
 	pool    *latePool
 	ready   chan struct{} // closed when the newest state is there: see resume.go
+	healing atomic.Bool   // the replay waits for a damaged block: see heal.go; awaitsRepair shows it
 	host    transport.Host
 	driver  *consensus.Driver
 	sync    *blocksync.Manager
@@ -62,6 +64,8 @@ type Node struct {
 	scrub   *scrub.Scrubber
 	closers []func() error // in order of opening
 	ran     atomic.Bool
+
+	awaitsRepair prometheus.Gauge
 }
 
 // ErrRanBefore answers a second Run: what the first one closed cannot be used again.
@@ -80,7 +84,10 @@ func New(ctx context.Context, cfg *config.Config, log *zap.Logger, reg *promethe
 }
 
 func newNode(cfg *config.Config, log *zap.Logger, reg *prometheus.Registry) *Node {
-	return &Node{cfg: cfg, log: log, reg: reg, ready: make(chan struct{})}
+	return &Node{cfg: cfg, log: log, reg: reg, ready: make(chan struct{}), awaitsRepair: promauto.With(reg).NewGauge(prometheus.GaugeOpts{
+		Name: "bornode_node_replay_awaits_repair_state",
+		Help: "1 while a node that executes blocks again after its last stop waits for a damaged block that is fetched again from a peer",
+	})}
 }
 
 // LoadGenesis reads the genesis file that a node's settings name. The error for a missing one says how to get it there.

@@ -31,7 +31,7 @@ func (n *Node) resume(ctx context.Context) error {
 	if n.isReady() {
 		return nil
 	}
-	if err := n.chain.Replay(ctx); err != nil {
+	if err := n.replayHealing(ctx); err != nil {
 		return storeFault(n.cfg.Path(n.cfg.Store.Dir), err)
 	}
 	if err := n.openPool(); err != nil {

@@ -24,7 +24,11 @@ func (c rpcConsensus) Silence() string { return c.n.driver.Status().Why }
 
 func (s rpcSync) SyncStatus() rpc.SyncStatus {
 	if at, replaying := s.n.replayStatus(); replaying {
-		return rpc.SyncStatus{Syncing: true, Mode: s.n.sync.Status().Mode.String(), State: "replay", Start: at.From, Current: at.At, Target: at.To}
+		state := "replay"
+		if s.n.healing.Load() {
+			state = "healing"
+		}
+		return rpc.SyncStatus{Syncing: true, Mode: s.n.sync.Status().Mode.String(), State: state, Start: at.From, Current: at.At, Target: at.To}
 	}
 	x := s.n.sync.Status()
 	return rpc.SyncStatus{Syncing: x.State != blocksync.InSync, Mode: x.Mode.String(), State: x.State.String(), Start: x.Start, Current: x.Current, Target: x.Target}

@@ -53,7 +53,7 @@ func (n *Network) Restart(ctx context.Context, i int, env ...string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	_, err = n.await(ctx, x, func(s Status) bool { return s.Sync != "replay" })
+	_, err = n.await(ctx, x, func(s Status) bool { return s.Sync != "replay" && s.Sync != "healing" })
 	return err
 }
 
