@@ -39,7 +39,7 @@ func (r *Record) Hash() common.Hash {
 // SealLength is the length of a producer's signature: R, S, V (V is 0 or 1).
 const SealLength = crypto.SignatureLength
 
-// SealedHeader = header + record + signature over the header's hash.
+// SealedHeader = header + record + signature over the seal digest of the header's hash (Domain.SealDigest).
 type SealedHeader struct {
 	Header *types.Header
 	Record *Record
@@ -70,13 +70,15 @@ func (h *SealedHeader) Point() Point { return Point{Slot: h.Record.Slot, Hash: h
 // Parent is the hash of the parent.
 func (h *SealedHeader) Parent() common.Hash { return h.Header.ParentHash }
 
-// Signer recovers the account that sealed the header. A high s value is refused.
-func (h *SealedHeader) Signer() (common.Address, error) {
+// Signer recovers the account that sealed the header in this domain. A high s value is refused. A seal of another domain
+// gives another account.
+func (h *SealedHeader) Signer(d Domain) (common.Address, error) {
 	hash := h.Hash()
 	if !lowS(h.Seal[32:64]) {
 		return common.Address{}, fmt.Errorf("seal of block %d %s has a high s value", h.Number(), hash)
 	}
-	pub, err := crypto.Ecrecover(hash[:], h.Seal[:])
+	digest := d.SealDigest(hash)
+	pub, err := crypto.Ecrecover(digest[:], h.Seal[:])
 	if err != nil {
 		return common.Address{}, fmt.Errorf("seal of block %d %s: %w", h.Number(), hash, err)
 	}

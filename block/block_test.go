@@ -17,6 +17,8 @@ import (
 
 var key, _ = crypto.HexToECDSA("0101010101010101010101010101010101010101010101010101010101010101")
 
+var sampleDomain = Domain{Genesis: common.Hash{0x77}, Recovery: common.Hash{0x78}}
+
 func sampleLink() Link {
 	return Link{Kind: Prevote, Source: Point{3, common.Hash{0x33}}, Target: Point{5, common.Hash{0x55}}}
 }
@@ -54,7 +56,7 @@ func sampleBlock(t testing.TB) *Block {
 		ParentBeaconRoot: new(common.Hash), RequestsHash: &types.EmptyRequestsHash,
 	}
 	b := &Block{SealedHeader: &SealedHeader{Header: h, Record: r}, Transactions: txs, Senders: senders}
-	sig, err := crypto.Sign(b.Hash().Bytes(), key)
+	sig, err := crypto.Sign(sampleDomain.SealDigest(b.Hash()).Bytes(), key)
 	require.NoError(t, err)
 	copy(b.Seal[:], sig)
 	return b
@@ -72,7 +74,8 @@ func TestGoldenVectors(t *testing.T) {
 		"body_digest":       b.Record.BodyDigest.Hex(),
 		"vote":              hex.EncodeToString(vote.Encode()),
 		"certificate":       hex.EncodeToString(sampleCertificate(Precommit).Encode()),
-		"vote_digest":       Domain{7, common.Hash{0x77}}.VoteDigest(sampleLink()).Hex(),
+		"vote_digest":       sampleDomain.VoteDigest(sampleLink()).Hex(),
+		"seal_digest":       sampleDomain.SealDigest(common.Hash{0x79}).Hex(),
 		"possession_digest": PossessionDigest(7, common.Address{0xa0}, BLSKey{0xb0}).Hex(),
 	}
 	path := filepath.Join("testdata", "golden.json")
@@ -97,9 +100,14 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, b.Encode(), x.Encode())
 	require.Equal(t, b.Record, x.Record)
 	require.Equal(t, b.Senders, x.Senders)
-	signer, err := x.Signer()
+	signer, err := x.Signer(sampleDomain)
 	require.NoError(t, err)
 	require.Equal(t, b.Header.Coinbase, signer)
+	for name, d := range map[string]Domain{"another chain": {Genesis: common.Hash{1}, Recovery: sampleDomain.Recovery}, "no recovery": {Genesis: sampleDomain.Genesis}} {
+		other, err := x.Signer(d)
+		require.True(t, err != nil || other != signer, name)
+		require.NotEqual(t, sampleDomain.VoteDigest(sampleLink()), d.VoteDigest(sampleLink()), name)
+	}
 	require.Equal(t, b.Hash(), b.Ethereum().Hash(), "go-ethereum computes the same hash")
 
 	bare := &Record{Version: RecordVersion, Slot: 1}
@@ -117,7 +125,7 @@ func TestHighSIsRefused(t *testing.T) {
 	s.Sub(crypto.S256().Params().N, s)
 	s.FillBytes(b.Seal[32:64])
 	b.Seal[64] ^= 1
-	_, err := b.Signer()
+	_, err := b.Signer(sampleDomain)
 	require.ErrorContains(t, err, "high s value")
 }
 
@@ -204,13 +212,15 @@ func FuzzDecodeBlock(f *testing.F) {
 		}
 		require.Equal(t, b, x.Encode(), "one value has one encoding")
 		_ = x.Hash()
-		_, _ = x.Signer()
+		_, _ = x.Signer(sampleDomain)
 		_ = BodyDigest(x.Transactions, x.Senders)
 	})
 }
 
 func FuzzDecodeSealedHeader(f *testing.F) {
 	f.Add(sampleBlock(f).SealedHeader.Encode())
+	f.Add(emptyHeader().Encode())
+	f.Add((&SealedHeader{Header: &types.Header{Number: new(big.Int), Difficulty: new(big.Int)}, Record: &Record{Version: RecordVersion}}).Encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x, err := DecodeSealedHeader(b)
 		if err != nil {

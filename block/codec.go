@@ -13,7 +13,7 @@ import (
 	"github.com/bornode/bornode/internal/invariant"
 )
 
-// Wire forms. RLP throughout; a missing certificate or schedule is an empty list. Field order is fixed by
+// Wire forms (of a sealed header: compact.go). RLP throughout; a missing certificate or schedule is an empty list. Field order is fixed by
 // docs/wire.md and the golden vectors.
 type (
 	certificateWire struct {
@@ -37,11 +37,6 @@ type (
 		Next       Schedule
 		BodyDigest common.Hash
 	}
-	sealedHeaderWire struct {
-		Header *types.Header
-		Record *Record
-		Seal   [SealLength]byte
-	}
 	blockWire struct {
 		Sealed       *SealedHeader
 		Transactions types.Transactions
@@ -62,15 +57,24 @@ func (c *Certificate) DecodeRLP(s *rlp.Stream) error {
 	if err := s.Decode(&x); err != nil {
 		return err
 	}
-	if !x.Kind.valid() || len(x.Bitmaps) < 1 || len(x.Bitmaps) > 2 {
-		return fmt.Errorf("certificate of kind %d with %d bitmaps", x.Kind, len(x.Bitmaps))
+	y := Certificate{Link{x.Kind, Point{x.SourceSlot, x.SourceHash}, Point{x.TargetSlot, x.TargetHash}}, x.Bitmaps, x.Aggregate}
+	if err := y.checkParts(); err != nil {
+		return err
 	}
-	for _, b := range x.Bitmaps {
+	*c = y
+	return nil
+}
+
+// checkParts checks what a decoder must bound: kind, number of bitmaps and their lengths.
+func (c *Certificate) checkParts() error {
+	if !c.Kind.valid() || len(c.Bitmaps) < 1 || len(c.Bitmaps) > maxBitmaps {
+		return fmt.Errorf("certificate of kind %d with %d bitmaps", c.Kind, len(c.Bitmaps))
+	}
+	for _, b := range c.Bitmaps {
 		if len(b) > MaxBitmapBytes {
 			return fmt.Errorf("bitmap of %d bytes, %d allowed", len(b), MaxBitmapBytes)
 		}
 	}
-	*c = Certificate{Link{x.Kind, Point{x.SourceSlot, x.SourceHash}, Point{x.TargetSlot, x.TargetHash}}, x.Bitmaps, x.Aggregate}
 	return nil
 }
 
@@ -109,23 +113,6 @@ func (r *Record) DecodeRLP(s *rlp.Stream) error {
 		x.Next = nil
 	}
 	*r = Record(x)
-	return nil
-}
-
-func (h *SealedHeader) EncodeRLP(w io.Writer) error {
-	return rlp.Encode(w, &sealedHeaderWire{h.Header, h.Record, h.Seal})
-}
-
-func (h *SealedHeader) DecodeRLP(s *rlp.Stream) error {
-	var x sealedHeaderWire
-	if err := s.Decode(&x); err != nil {
-		return err
-	}
-	if x.Header == nil || x.Record == nil || x.Header.Number == nil || !x.Header.Number.IsUint64() || x.Header.Difficulty == nil {
-		return fmt.Errorf("sealed header lacks a part")
-	}
-	h.Header, h.Record, h.Seal = x.Header, x.Record, x.Seal
-	h.hash.Store(nil)
 	return nil
 }
 

@@ -4,6 +4,7 @@ package block
 const (
 	MaxProducers    = 128 // seats of a schedule
 	MaxBitmapBytes  = MaxProducers / 8
+	maxBitmaps      = 2        // of a certificate: the schedules that count
 	MaxTransactions = 1 << 17  // per block
 	MinBlockBytes   = 64 << 10 // the chain's own parameter is not below
 	MaxBlockBytes   = 32 << 20 // encoded block, absolute; the chain's own parameter is not above

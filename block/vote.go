@@ -53,31 +53,43 @@ type Vote struct {
 	Signature BLSSignature
 }
 
-// Domain separates the votes of one chain from those of any other.
+// Domain is what votes and seals are bound to: a chain by the hash of its block 0, and in it the recovery that is in
+// force, by its hash. Recovery is zero until a chain was recovered.
 type Domain struct {
-	ChainID uint64
-	Genesis common.Hash
+	Genesis  common.Hash
+	Recovery common.Hash
 }
 
-// VotePrefix and PossessionPrefix open the signed bytes of votes and of possession proofs.
+// What opens the signed bytes of votes, seals and possession proofs.
 const (
-	VotePrefix       = "bornode-vote-1"
+	VotePrefix       = "bornode-vote-2"
+	SealPrefix       = "bornode-seal-2"
 	PossessionPrefix = "bornode-pop-1"
 )
 
-// VoteDigest is keccak256 of abi.encodePacked("bornode-vote-1", uint64 chainId, bytes32 genesis, uint8 kind,
+// open begins the bytes of something that is signed in this domain.
+func (d Domain) open(prefix string) []byte {
+	b := make([]byte, 0, len(prefix)+2*common.HashLength+81)
+	b = append(b, prefix...)
+	b = append(b, d.Genesis[:]...)
+	return append(b, d.Recovery[:]...)
+}
+
+// VoteDigest is keccak256 of abi.encodePacked("bornode-vote-2", bytes32 genesis, bytes32 recovery, uint8 kind,
 // uint64 sourceSlot, bytes32 sourceHash, uint64 targetSlot, bytes32 targetHash): the message that voters sign.
 func (d Domain) VoteDigest(l Link) common.Hash {
-	b := make([]byte, 0, len(VotePrefix)+8+32+1+80)
-	b = append(b, VotePrefix...)
-	b = binary.BigEndian.AppendUint64(b, d.ChainID)
-	b = append(b, d.Genesis[:]...)
-	b = append(b, byte(l.Kind))
+	b := append(d.open(VotePrefix), byte(l.Kind))
 	b = binary.BigEndian.AppendUint64(b, l.Source.Slot)
 	b = append(b, l.Source.Hash[:]...)
 	b = binary.BigEndian.AppendUint64(b, l.Target.Slot)
 	b = append(b, l.Target.Hash[:]...)
 	return crypto.Keccak256Hash(b)
+}
+
+// SealDigest is keccak256 of abi.encodePacked("bornode-seal-2", bytes32 genesis, bytes32 recovery, bytes32 blockHash): the
+// message that a block's producer signs.
+func (d Domain) SealDigest(hash common.Hash) common.Hash {
+	return crypto.Keccak256Hash(append(d.open(SealPrefix), hash[:]...))
 }
 
 // PossessionDigest is keccak256 of abi.encodePacked("bornode-pop-1", uint64 chainId, address account, bytes key48):

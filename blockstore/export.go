@@ -17,7 +17,7 @@ import (
 // An export file: magic 8 | hash of the chain's genesis block 32 | blocks, each length u32 and encoding | length 0 |
 // length u32 and encoding of the trailer. Integers are big-endian. The trailer proves the last block if it was the LIB
 // when the file was written; otherwise the certificates inside the blocks' records prove all but the newest.
-const exportMagic = "BORNODE1"
+const exportMagic = "BORNODE2"
 
 // ErrExport is wrapped by every error about a file that is no whole, well-formed export.
 var ErrExport = errors.New("invalid block file")
@@ -111,7 +111,7 @@ func NewImportReader(r io.Reader, maxBlockBytes int) (*ImportReader, error) {
 		return nil, importError("head", err)
 	}
 	if string(head[:len(exportMagic)]) != exportMagic {
-		return nil, fmt.Errorf("%w: it does not begin with %s", ErrExport, exportMagic)
+		return nil, fmt.Errorf("%w: it does not begin with %s; a file of another version is read by the program that wrote it", ErrExport, exportMagic)
 	}
 	copy(x.genesis[:], head[len(exportMagic):])
 	return x, nil

@@ -95,9 +95,9 @@ func FuzzImportReader(f *testing.F) {
 	raw, _, _ := exported(f)
 	f.Add(raw)
 	f.Add(raw[:200])
-	f.Add([]byte("BORNODE1"))
-	f.Add(append(append([]byte("BORNODE1"), make([]byte, 32)...), 0xff, 0xff, 0xff, 0xff))
-	f.Add(append(append([]byte("BORNODE1"), make([]byte, 32)...), 0, 0, 0, 0, 0, 0, 0, 3, 0xc2, 0xc0, 0xc0))
+	f.Add([]byte("BORNODE2"))
+	f.Add(append(append([]byte("BORNODE2"), make([]byte, 32)...), 0xff, 0xff, 0xff, 0xff))
+	f.Add(append(append([]byte("BORNODE2"), make([]byte, 32)...), 0, 0, 0, 0, 0, 0, 0, 3, 0xc2, 0xc0, 0xc0))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		blocks, _, err := readAll(raw)
 		if err != nil && !errors.Is(err, blockstore.ErrExport) {

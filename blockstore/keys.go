@@ -14,7 +14,7 @@ import (
 
 // Keys of the meta database (primary data).
 //
-//	m/format            "1": written once when the store is created
+//	m/format            "2": written once when the store is created
 //	m/lib               libMeta
 //	m/qc m/fc m/root    proof of the LIB, consensus root
 //	m/damaged           heights of the blocks that a repair found damaged and did not restore (RLP)
@@ -40,7 +40,7 @@ const (
 	keyHashed  = "m/hashed"
 	keyTxs     = "m/txs"
 
-	format = "1"
+	format = "2"
 
 	prefixSegment    = 'g'
 	prefixReversible = 'b'

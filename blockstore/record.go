@@ -17,7 +17,7 @@ import (
 //
 //	magic 8 | segment u32 | zero u32 | first height u64 | zero u32 | crc32c u32 of the 28 bytes before
 const (
-	segmentMagic       = "BORNSEG1"
+	segmentMagic       = "BORNSEG2"
 	segmentHeaderBytes = block.SegmentHeaderBytes
 	recordHeaderBytes  = block.RecordHeaderBytes
 )

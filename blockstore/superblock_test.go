@@ -146,7 +146,7 @@ func TestUnknownFormatIsRefused(t *testing.T) {
 	blockstore.PutFormat(t, config(disk), "99")
 	before := contents(t, disk)
 	_, err := blockstore.Open(config(disk), nil, nil)
-	require.ErrorContains(t, err, `the store has format "99", this program knows "1"; use the program that wrote it`)
+	require.ErrorContains(t, err, `the store has format "99", this program knows "2"; use the program that wrote it`)
 	for name, data := range contents(t, disk) {
 		if !strings.HasPrefix(name, "meta/") { // goleveldb begins a new journal when it opens a database
 			require.Equal(t, before[name], data, name)

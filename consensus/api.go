@@ -59,7 +59,7 @@ type Network interface {
 // Signer holds the producer's keys. It is called from the driver's goroutines, never twice at a time for one kind.
 type Signer interface {
 	Account() common.Address
-	SignSeal(hash common.Hash) ([block.SealLength]byte, error)
+	SignSeal(digest common.Hash) ([block.SealLength]byte, error)
 	SignVote(digest common.Hash) (block.BLSSignature, error)
 }
 

@@ -83,7 +83,7 @@ func Open(cfg Config, deps Deps) (*Driver, error) {
 	}
 	d := &Driver{
 		cfg: cfg, deps: deps, log: deps.Log, m: m,
-		verify:   newVerifier(block.Domain{ChainID: deps.Params.ChainID, Genesis: deps.Genesis}, m),
+		verify:   newVerifier(block.Domain{Genesis: deps.Genesis}, m),
 		start:    deps.Now(),
 		calls:    make(chan *call, queueCalls),
 		done:     make(chan struct{}),

@@ -557,7 +557,7 @@ func TestEachVoteIsJudged(t *testing.T) {
 // anew gives.
 func TestVotesAreVerifiedOnce(t *testing.T) {
 	signers, schedule := newSigners(4)
-	v := newVerifier(block.Domain{ChainID: 7}, must(newMetrics(nil)))
+	v := newVerifier(block.Domain{Genesis: common.Hash{7}}, must(newMetrics(nil)))
 	k := block.Link{Kind: block.Precommit, Source: block.Point{Slot: 3, Hash: common.Hash{3}}, Target: block.Point{Slot: 3, Hash: common.Hash{3}}}
 	var votes []block.Vote
 	var checked []*checkedVote

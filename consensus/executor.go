@@ -138,7 +138,7 @@ func (e *executor) build(ctx context.Context, p *dpos.Produce) (*block.Block, er
 		return nil, fmt.Errorf("%w: build on %s for slot %d: %w", errMissed, p.Parent, p.Slot, err)
 	}
 	b := built.Block
-	seal, err := d.deps.Signer.SignSeal(b.Hash())
+	seal, err := d.deps.Signer.SignSeal(d.verify.domain.SealDigest(b.Hash()))
 	if err != nil {
 		return nil, fmt.Errorf("%w: seal the block of slot %d: %w", errMissed, p.Slot, err)
 	}

@@ -363,7 +363,7 @@ func assemble(p *block.Parameters, parent common.Hash, height, slot uint64, by c
 // sealBy returns the block with a header sealed by the signer.
 func sealBy(b *block.Block, s *signer.Local) *block.Block {
 	h := &block.SealedHeader{Header: b.Header, Record: b.Record}
-	h.Seal, _ = s.SignSeal(h.Hash())
+	h.Seal, _ = s.SignSeal(labDomain.SealDigest(h.Hash()))
 	return &block.Block{SealedHeader: h, Transactions: b.Transactions, Senders: b.Senders}
 }
 

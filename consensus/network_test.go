@@ -65,7 +65,7 @@ func inBubble(t *testing.T, producers int, fn func(l *lab)) {
 	signers, schedule := newSigners(producers)
 	synctest.Test(t, func(t *testing.T) {
 		l := &lab{
-			t: t, dir: dir, signers: signers, schedule: schedule, genesis: common.HexToHash("0x9e"),
+			t: t, dir: dir, signers: signers, schedule: schedule, genesis: labDomain.Genesis,
 			cut: make(map[int]bool), slot: make(map[common.Hash]uint64), seals: make(map[string]common.Hash), votes: make(map[string]block.Link),
 			params: block.Parameters{
 				ChainID: 7, GenesisTime: uint64(time.Now().Unix()) + 1, SlotMillis: uint64(slotTime.Milliseconds()), TurnSlots: 2,
@@ -113,7 +113,7 @@ func (m *member) start(tweak func(*Config, *Deps)) {
 	fresh.onBuild = func(b *block.Block) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.slot[b.Hash()] = b.Slot()
+		l.slot[labDomain.SealDigest(b.Hash())] = b.Slot()
 	}
 	for _, b := range fresh.finals() {
 		fresh.executed[b.Hash()] = true
@@ -270,6 +270,9 @@ type watched struct {
 	*signer.Local
 	lab *lab
 }
+
+// labDomain is what votes and seals of a lab are bound to.
+var labDomain = block.Domain{Genesis: common.HexToHash("0x9e")}
 
 func (s watched) SignSeal(h common.Hash) ([block.SealLength]byte, error) {
 	l := s.lab

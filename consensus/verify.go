@@ -48,7 +48,7 @@ func (v *verifier) seal(h *block.SealedHeader, by common.Address) error {
 	if !ok {
 		var err error
 		v.m.seals.Inc()
-		if signer, err = h.Signer(); err != nil {
+		if signer, err = h.Signer(v.domain); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		v.headers.Add(key, signer)

@@ -22,14 +22,15 @@ import (
 
 // The vote log on disk (docs/storage.md):
 //
-//	header   "BORVLOG1", 20 bytes account, 32 bytes genesis hash, u32 crc32c of those
+//	header   "BORVLOG2", 20 bytes account, 32 bytes genesis hash, u32 crc32c of those
 //	entry*   u32 length of payload, u32 crc32c of (length, payload), payload
 //
 // Integers are big-endian. Entries are only appended; a start and a rewrite make a new file and rename it over the old one.
 const (
 	voteLogName       = "votes.log"
 	voteLogLock       = "votes.lock"
-	voteLogMagic      = "BORVLOG1"
+	voteLogKind       = "BORVLOG" // begins the magic of every version
+	voteLogMagic      = voteLogKind + "2"
 	voteLogHeaderSize = len(voteLogMagic) + common.AddressLength + common.HashLength + 4
 	entryHeaderSize   = 8
 )
@@ -142,6 +143,10 @@ func checkVoteLogHeader(path string, raw []byte, account common.Address, genesis
 		return nil
 	}
 	sum := len(got) - 4
+	if version := got[:len(voteLogMagic)]; bytes.HasPrefix(got, []byte(voteLogKind)) && string(version) != voteLogMagic &&
+		binary.BigEndian.Uint32(got[sum:]) == crc32.Checksum(got[:sum], castagnoli) {
+		return fmt.Errorf("vote log %s is of form %s, and this program knows %s: use the program that wrote it", path, version, voteLogMagic)
+	}
 	if !bytes.HasPrefix(got, []byte(voteLogMagic)) || binary.BigEndian.Uint32(got[sum:]) != crc32.Checksum(got[:sum], castagnoli) {
 		return fmt.Errorf("vote log %s has a damaged header: restore it, or move it away and start without it", path)
 	}

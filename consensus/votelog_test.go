@@ -1,7 +1,9 @@
 package consensus
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"testing"
@@ -198,6 +200,23 @@ func TestVoteLogOfAnother(t *testing.T) {
 		_, _, _, err = openVoteLog(vfs.OS(dir, vfs.Private), dir, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
 		require.ErrorContains(t, err, "header")
 	}
+}
+
+// A vote log of an earlier form is sound, and not this program's: nobody is told to move it away.
+func TestVoteLogOfAnotherFormIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir, 1)
+	path := filepath.Join(dir, voteLogName)
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	b[len(voteLogMagic)-1] = '1'
+	binary.BigEndian.PutUint32(b[voteLogHeaderSize-4:], crc32.Checksum(b[:voteLogHeaderSize-4], castagnoli))
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	_, _, _, err = openVoteLog(vfs.OS(dir, vfs.Private), dir, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
+	require.ErrorContains(t, err, "form BORVLOG1, and this program knows BORVLOG2: use the program that wrote it")
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, b, after)
 }
 
 func FuzzVoteLogEntries(f *testing.F) {

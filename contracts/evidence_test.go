@@ -33,7 +33,7 @@ func header(t testing.TB, by operator, slot uint64, parent common.Hash, salt str
 }
 
 func seal(t testing.TB, by operator, h *block.SealedHeader) *block.SealedHeader {
-	hash := h.Header.Hash()
+	hash := block.Domain{Genesis: testGenesisHash}.SealDigest(h.Header.Hash())
 	sig, err := crypto.Sign(hash[:], by.key)
 	require.NoError(t, err)
 	out := &block.SealedHeader{Header: h.Header, Record: h.Record}
@@ -58,6 +58,12 @@ func TestEvidenceOfTwoSeals(t *testing.T) {
 	parent := common.HexToHash("0xaa")
 	a, b := header(t, guilty, 41, parent, "a"), header(t, guilty, 41, parent, "b")
 
+	elsewhere := &block.SealedHeader{Header: b.Header, Record: b.Record}
+	digest := block.Domain{Genesis: common.Hash{3}}.SealDigest(b.Header.Hash())
+	sig, err := crypto.Sign(digest[:], guilty.key)
+	require.NoError(t, err)
+	copy(elsewhere.Seal[:], sig)
+	w.refused(w.ops[4], sealEvidence(t, a, elsewhere), "two producers") // what was sealed for another chain proves nothing
 	late := header(t, guilty, 42, parent, "late")
 	w.refused(w.ops[4], sealEvidence(t, a, a), "the two headers are one")
 	w.refused(w.ops[4], sealEvidence(t, a, header(t, other, 41, parent, "b")), "two producers")
@@ -114,7 +120,7 @@ func TestEvidenceGrowsOld(t *testing.T) {
 
 // vote makes a signed vote in the contract's form.
 func (w *world) vote(o operator, l block.Link) VotesVote {
-	d := block.Domain{ChainID: testChainID, Genesis: w.genesis}.VoteDigest(l)
+	d := block.Domain{Genesis: w.genesis}.VoteDigest(l)
 	return VotesVote{
 		Kind: uint8(l.Kind), SourceSlot: l.Source.Slot, SourceHash: l.Source.Hash, TargetSlot: l.Target.Slot, TargetHash: l.Target.Hash,
 		Signature: g2(w.t, o.bls.Sign(d[:])),
@@ -140,7 +146,7 @@ func TestVoteDigestsAgree(t *testing.T) {
 	} {
 		got, err := prods.UnpackVoteDigest(w.view(prods.PackVoteDigest(w.vote(w.ops[0], l))))
 		require.NoError(t, err)
-		require.Equal(t, block.Domain{ChainID: testChainID, Genesis: w.genesis}.VoteDigest(l), common.Hash(got))
+		require.Equal(t, block.Domain{Genesis: w.genesis}.VoteDigest(l), common.Hash(got))
 	}
 	for _, o := range w.ops {
 		k := o.bls.PublicKey()

@@ -62,6 +62,9 @@ func operators(t testing.TB, n int) []operator {
 }
 
 // world is the state of a chain with both contracts, and the block in which calls run.
+// testGenesisHash is the hash of block 0 of the test chain.
+var testGenesisHash = common.HexToHash("0x9e5e515")
+
 type world struct {
 	t       testing.TB
 	state   *state.StateDB
@@ -78,7 +81,7 @@ func stake(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), ether) }
 
 // newWorld has seats producers in the schedule, extra more accounts with nodes but without keys.
 func newWorld(t testing.TB, seats, extra int, change func(*ProducersGenesis, *MembersGenesis)) *world {
-	w := &world{t: t, height: 1, seconds: testGenesis + 1, genesis: common.HexToHash("0x9e5e515"), ops: operators(t, seats+extra)}
+	w := &world{t: t, height: 1, seconds: testGenesis + 1, genesis: testGenesisHash, ops: operators(t, seats+extra)}
 	w.set = ProducersGenesis{
 		GenesisTime: testGenesis, SlotMillis: 500, EpochBlocks: 100, Seats: uint16(seats), MinProducers: uint16(min(seats, 4)),
 		JailTurns: 3, SlashPercent: 50, EvidenceSeconds: 1000, WithdrawSeconds: 2000, UnjailSeconds: 60, MinStake: stake(10),

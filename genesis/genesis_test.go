@@ -38,7 +38,7 @@ const (
 	exampleFile = "testdata/genesis.json"
 	// exampleHash is block 0's hash of the example; it changes only if the meaning of genesis files or a system
 	// contract changes, and then every chain started before is another chain.
-	exampleHash     = "0x43e04a180252ea92589f9b60345b5900e769e303f7c73d66bc89b4027929efb3"
+	exampleHash     = "0x46720b281d020ad2c808f093b84803a1999d4a97eeb6f3679ccda6f19bf17713"
 	exampleUpgrades = "0xb4019dff1289298f98b6a4993a915a057afc6568e8e207ee16b8b47c54637d46"
 )
 

@@ -26,7 +26,7 @@ import (
 // moment the folder holds the whole backup that its manifest describes, or, without a manifest, none.
 const (
 	ManifestFile     = "MANIFEST.json"
-	manifestFormat   = 1
+	manifestFormat   = 2
 	backupLock       = "LOCK"
 	backupSegmentDir = "segments"
 	backupFileDir    = "files"

@@ -25,7 +25,7 @@ import (
 )
 
 // twin is a block of a slot on a parent that nobody executed: its state root is made up.
-func twin(t *testing.T, by *signer.Local, parent *block.SealedHeader, slot, seconds uint64, salt byte) *block.Block {
+func twin(t *testing.T, domain block.Domain, by *signer.Local, parent *block.SealedHeader, slot, seconds uint64, salt byte) *block.Block {
 	t.Helper()
 	r := &block.Record{Version: block.RecordVersion, Slot: slot, BodyDigest: block.BodyDigest(nil, nil)}
 	h := types.CopyHeader(parent.Header)
@@ -33,7 +33,7 @@ func twin(t *testing.T, by *signer.Local, parent *block.SealedHeader, slot, seco
 	h.Coinbase, h.Root, h.Extra = by.Account(), common.Hash{salt}, r.Hash().Bytes()
 	h.TxHash, h.ReceiptHash, h.GasUsed, h.Bloom = types.EmptyTxsHash, types.EmptyReceiptsHash, 0, types.Bloom{}
 	s := &block.SealedHeader{Header: h, Record: r}
-	seal, err := by.SignSeal(s.Hash())
+	seal, err := by.SignSeal(domain.SealDigest(s.Hash()))
 	require.NoError(t, err)
 	s.Seal = seal
 	return &block.Block{SealedHeader: s}
@@ -94,7 +94,7 @@ func (x *court) twins(count int) (made []*block.Block) {
 			return false
 		}
 		for i := range count {
-			b := twin(x.t, x.guilty, parent, slot, x.p.HeaderTime(slot), byte(i+1))
+			b := twin(x.t, block.Domain{Genesis: x.n.chain.Genesis().Hash()}, x.guilty, parent, slot, x.p.HeaderTime(slot), byte(i+1))
 			if err := x.n.driver.AddBlock(x.ctx, b); err != nil {
 				require.NotErrorIs(x.t, err, consensus.ErrInvalid)
 				made = nil
@@ -110,7 +110,7 @@ func (x *court) twins(count int) (made []*block.Block) {
 // votes brings in votes of the guilty.
 func (x *court) votes(links ...block.Link) {
 	x.t.Helper()
-	domain := block.Domain{ChainID: x.p.ChainID, Genesis: x.n.chain.Genesis().Hash()}
+	domain := block.Domain{Genesis: x.n.chain.Genesis().Hash()}
 	var vs []block.Vote
 	for _, l := range links {
 		sig, err := x.guilty.SignVote(domain.VoteDigest(l))

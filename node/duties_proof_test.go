@@ -43,7 +43,7 @@ func TestEvidenceShowsTheKeyOfTheVotes(t *testing.T) {
 		e := dpos.Evidence{Kind: dpos.DoubleVote, Guilty: guilty.Account(), Slot: 9, Key: guilty.VoteKey()}
 		for i := range e.Votes {
 			l := block.Link{Kind: block.Prevote, Source: block.Point{Slot: 1}, Target: block.Point{Slot: 9, Hash: common.Hash{byte(i + 1)}}}
-			sig, err := guilty.SignVote(block.Domain{ChainID: 7}.VoteDigest(l))
+			sig, err := guilty.SignVote(block.Domain{Genesis: common.Hash{7}}.VoteDigest(l))
 			require.NoError(t, err)
 			e.Votes[i] = block.Vote{Link: l, Voter: guilty.Account(), Signature: sig}
 		}

@@ -77,6 +77,7 @@ func storeFault(dir string, err error) error {
 // how many were restored. Blocks of other heights are passed over. The store checks that a block is the one that it
 // lacks; the seal, which is not part of a block's hash, is checked here.
 func RestoreBlocks(store *blockstore.Store, file *blockstore.ImportReader, damaged map[uint64]bool) (restored int, err error) {
+	domain := block.Domain{Genesis: file.Genesis()}
 	for restored < len(damaged) {
 		b, err := file.Next()
 		if errors.Is(err, io.EOF) {
@@ -88,7 +89,7 @@ func RestoreBlocks(store *blockstore.Store, file *blockstore.ImportReader, damag
 		if !damaged[b.Number()] {
 			continue
 		}
-		if by, err := b.SealedHeader.Signer(); b.Number() > 0 && (err != nil || by != b.SealedHeader.Header.Coinbase) {
+		if by, err := b.SealedHeader.Signer(domain); b.Number() > 0 && (err != nil || by != b.SealedHeader.Header.Coinbase) {
 			return restored, fmt.Errorf("block %d of the file is not sealed by its producer %s", b.Number(), b.SealedHeader.Header.Coinbase)
 		}
 		if err := store.Replace(b.Number(), b); err != nil {

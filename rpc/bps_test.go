@@ -64,7 +64,7 @@ func (c *topicChain) add(txs types.Transactions, receipts types.Receipts) {
 		p := c.blocks[n-1].Point()
 		l := block.Link{Kind: block.Precommit, Source: p, Target: p}
 		r.FC = block.NewCertificate(l, []block.Schedule{c.trust.Schedule}, func(common.Address) bool { return true })
-		d := block.Domain{ChainID: 5, Genesis: c.trust.Genesis}.VoteDigest(l)
+		d := block.Domain{Genesis: c.trust.Genesis}.VoteDigest(l)
 		r.FC.Aggregate = c.key.Sign(d[:])
 	}
 	h.Extra = r.Hash().Bytes()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
 
@@ -59,20 +60,22 @@ func TestSealIsByCoinbase(t *testing.T) {
 	h := *newChain(1, chainShape{})[1].Header
 	h.Coinbase = crypto.PubkeyToAddress(key.PublicKey)
 	s := &block.SealedHeader{Header: &h, Record: newChain(1, chainShape{})[1].Record}
-	hash := s.Hash()
+	domain := block.Domain{Genesis: common.Hash{7}}
+	hash := domain.SealDigest(s.Hash())
 	sig, err := crypto.Sign(hash[:], key)
 	require.NoError(t, err)
 	copy(s.Seal[:], sig)
-	require.NoError(t, sealedByCoinbase(s))
+	require.NoError(t, sealedByCoinbase(s, domain))
+	require.Error(t, sealedByCoinbase(s, block.Domain{Genesis: common.Hash{8}}), "a seal of another chain")
 	s.Seal[3] ^= 1
-	require.Error(t, sealedByCoinbase(s))
+	require.Error(t, sealedByCoinbase(s, domain))
 	h.Coinbase[0] ^= 1
 	s = &block.SealedHeader{Header: &h, Record: s.Record}
-	hash = s.Hash()
+	hash = domain.SealDigest(s.Hash())
 	sig, err = crypto.Sign(hash[:], key)
 	require.NoError(t, err)
 	copy(s.Seal[:], sig)
-	require.Error(t, sealedByCoinbase(s), "another account's seal")
+	require.Error(t, sealedByCoinbase(s, domain), "another account's seal")
 }
 
 func TestWrongBlocksInARange(t *testing.T) {

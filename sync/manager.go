@@ -94,7 +94,8 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 		deps.Log = zap.NewNop()
 	}
 	if deps.CheckSeal == nil {
-		deps.CheckSeal = sealedByCoinbase
+		domain := block.Domain{Genesis: deps.Genesis}
+		deps.CheckSeal = func(h *block.SealedHeader) error { return sealedByCoinbase(h, domain) }
 	}
 	m := &Manager{
 		cfg: cfg, mode: mode, deps: deps, log: deps.Log, self: deps.Host.ID(),

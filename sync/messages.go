@@ -11,7 +11,7 @@ import (
 )
 
 // NetVersion is the version of the protocol as a whole; both sides of a link must have the same.
-const NetVersion = 1
+const NetVersion = 2
 
 // Ref names a block by height, slot and hash.
 type Ref struct {

@@ -166,9 +166,9 @@ func (m *Manager) fix(j *repairJob) (invalid bool, err error) {
 	return false, nil
 }
 
-// sealedByCoinbase checks that the account which the header names as producer sealed it.
-func sealedByCoinbase(h *block.SealedHeader) error {
-	by, err := h.Signer()
+// sealedByCoinbase checks that the account which the header names as producer sealed it in this domain.
+func sealedByCoinbase(h *block.SealedHeader, d block.Domain) error {
+	by, err := h.Signer(d)
 	if err == nil && by != h.Header.Coinbase {
 		err = fmt.Errorf("block %d is sealed by %s, its producer is %s", h.Number(), by, h.Header.Coinbase)
 	}

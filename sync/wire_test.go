@@ -85,7 +85,7 @@ func TestGoAwayReasons(t *testing.T) {
 		want Reason
 	}{
 		{"wrong chain", func(h *Handshake) { h.ChainID[5]++ }, nil, WrongChain},
-		{"wrong version", func(h *Handshake) { h.NetVersion = 2 }, nil, WrongVersion},
+		{"wrong version", func(h *Handshake) { h.NetVersion++ }, nil, WrongVersion},
 		{"self", func(h *Handshake) { h.NodeID = "" }, nil, SelfConnect},
 		{"authentication", func(h *Handshake) { h.Token[0]++ }, nil, Authentication},
 		{"forked", func(h *Handshake) { h.LIB.Hash[0]++ }, nil, Forked},

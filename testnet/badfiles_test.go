@@ -170,7 +170,7 @@ func TestBadImports(t *testing.T) {
 		"longer":        {append(bytes.Clone(whole), 1), []string{"invalid block file", "follows"}},
 		"corrupt":       {corrupt, nil},
 		"head only":     {whole[:20], []string{"invalid block file", "head"}},
-		"something":     {bytes.Repeat([]byte("no blocks"), 99), []string{"invalid block file", "BORNODE1"}},
+		"something":     {bytes.Repeat([]byte("no blocks"), 99), []string{"invalid block file", "BORNODE2"}},
 		"another chain": {foreign, []string{"genesis"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -215,8 +215,8 @@ func TestBadPeers(t *testing.T) {
 				return err
 			}
 			if h.Header.Coinbase == crypto.PubkeyToAddress(key.PublicKey) {
-				hash := h.Hash()
-				seal, err := crypto.Sign(hash[:], key)
+				digest := block.Domain{Genesis: sealedZero(t, n)}.SealDigest(h.Hash())
+				seal, err := crypto.Sign(digest[:], key)
 				if err != nil {
 					return err
 				}

@@ -139,7 +139,7 @@ func TestGovernanceOfSeats(t *testing.T) {
 }
 
 // twinHeaders are two headers of one slot on a parent.
-func twinHeaders(t *testing.T, by *signer.Local, parent *block.SealedHeader, slot uint64, p block.Parameters, salt byte) (out [2]*block.SealedHeader) {
+func twinHeaders(t *testing.T, domain block.Domain, by *signer.Local, parent *block.SealedHeader, slot uint64, p block.Parameters, salt byte) (out [2]*block.SealedHeader) {
 	t.Helper()
 	for i := range out {
 		r := &block.Record{Version: block.RecordVersion, Slot: slot, BodyDigest: block.BodyDigest(nil, nil)}
@@ -148,7 +148,7 @@ func twinHeaders(t *testing.T, by *signer.Local, parent *block.SealedHeader, slo
 		h.Coinbase, h.Root, h.Extra = by.Account(), common.Hash{salt, byte(i)}, r.Hash().Bytes()
 		h.TxHash, h.ReceiptHash, h.GasUsed, h.Bloom = types.EmptyTxsHash, types.EmptyReceiptsHash, 0, types.Bloom{}
 		out[i] = &block.SealedHeader{Header: h, Record: r}
-		seal, err := by.SignSeal(out[i].Hash())
+		seal, err := by.SignSeal(domain.SealDigest(out[i].Hash()))
 		require.NoError(t, err)
 		out[i].Seal = seal
 	}
@@ -182,11 +182,11 @@ func slashedOnce(t *testing.T, n *Network, c *ethclient.Client, guilty *Node) {
 	p := parameters(t, n)
 	stake := stakeOf(t, c, guilty.Account).Stake
 	anybody := holder(t, n.Accounts[2], n.Nodes[0])
-	anybody.does(nil, "producer", "evidence", "submit", evidenceOf(t, twinHeaders(t, by, parent, parent.Slot()+1, p, 1)))
+	anybody.does(nil, "producer", "evidence", "submit", evidenceOf(t, twinHeaders(t, block.Domain{Genesis: sealedZero(t, n)}, by, parent, parent.Slot()+1, p, 1)))
 	half := new(big.Int).Rsh(stake, 1)
 	require.Equal(t, half, stakeOf(t, c, guilty.Account).Stake, "half of the stake")
 	require.True(t, candidate(t, c, guilty.Account).Guilty)
-	anybody.fails(exitRefused, "guilty", "producer", "evidence", "submit", evidenceOf(t, twinHeaders(t, by, parent, parent.Slot()+2, p, 2)))
+	anybody.fails(exitRefused, "guilty", "producer", "evidence", "submit", evidenceOf(t, twinHeaders(t, block.Domain{Genesis: sealedZero(t, n)}, by, parent, parent.Slot()+2, p, 2)))
 	require.Equal(t, half, stakeOf(t, c, guilty.Account).Stake)
 }
 
@@ -239,7 +239,7 @@ func TestGovernanceOfGuilt(t *testing.T) {
 			return false
 		}
 		shown = slot // what comes too late on a busy machine is dropped, and two blocks of a later slot are shown
-		for _, h := range twinHeaders(t, by, parent, slot, p, 3) {
+		for _, h := range twinHeaders(t, block.Domain{Genesis: sealedZero(t, n)}, by, parent, slot, p, 3) {
 			b := &block.Block{SealedHeader: h}
 			peer.say(t, l, blocksync.TypeSignedBlock, (&blocksync.SignedBlock{Height: b.Number(), Raw: b.Encode()}).Encode())
 		}

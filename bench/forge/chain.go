@@ -87,7 +87,7 @@ func New(ctx context.Context, dir string, o Options) (*Chain, error) {
 		return nil, err
 	}
 	hash := f.chain.Genesis().Hash()
-	f.domain = block.Domain{ChainID: f.params.ChainID, Genesis: hash}
+	f.domain = block.Domain{Genesis: hash}
 	machine := dpos.DefaultConfig(f.params, keys.Account())
 	machine.NeverSigned = true // the key is new
 	f.machine, err = dpos.New(machine, dpos.GenesisRoot(hash, gen.Schedule()))
@@ -216,7 +216,7 @@ func (f *Chain) produce(ctx context.Context, p *dpos.Produce) ([]dpos.Event, err
 	if err != nil {
 		return nil, err
 	}
-	seal, err := f.keys.SignSeal(built.Block.Hash())
+	seal, err := f.keys.SignSeal(f.domain.SealDigest(built.Block.Hash()))
 	if err != nil {
 		return nil, err
 	}

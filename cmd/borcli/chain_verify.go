@@ -300,10 +300,10 @@ func (s *exportScan) flush() error {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	signer := types.LatestSignerForChainID(new(big.Int).SetUint64(s.out.Chain))
-	p := s.gen.Parameters()
+	p, domain := s.gen.Parameters(), block.Domain{Genesis: s.out.Genesis}
 	for i, b := range s.chunk {
 		g.Go(func() error {
-			if err := checkAlone(b, &p, signer); err != nil {
+			if err := checkAlone(b, &p, domain, signer); err != nil {
 				errs[i] = &invalidExport{b.Number(), err}
 			}
 			return nil
@@ -320,7 +320,7 @@ func (s *exportScan) flush() error {
 }
 
 // checkAlone checks a block by itself: record, time, seal, body digest, transaction root and senders.
-func checkAlone(b *block.Block, p *block.Parameters, signer types.Signer) error {
+func checkAlone(b *block.Block, p *block.Parameters, domain block.Domain, signer types.Signer) error {
 	switch h := b.Header; {
 	case len(h.Extra) != common.HashLength || common.Hash(h.Extra) != b.Record.Hash():
 		return errors.New("extra data is not the hash of its consensus record")
@@ -333,7 +333,7 @@ func checkAlone(b *block.Block, p *block.Parameters, signer types.Signer) error 
 	case len(b.Senders) != len(b.Transactions):
 		return fmt.Errorf("%d senders for %d transactions", len(b.Senders), len(b.Transactions))
 	}
-	by, err := b.Signer()
+	by, err := b.Signer(domain)
 	if err != nil {
 		return err
 	}

@@ -59,7 +59,7 @@ func makeHistory(t *testing.T) *history {
 	require.NoError(t, f.Export(t.Context(), &file))
 	zero, err := h.gen.Block()
 	require.NoError(t, err)
-	h.domain = block.Domain{ChainID: forge.ChainID, Genesis: zero.Hash()}
+	h.domain = block.Domain{Genesis: zero.Hash()}
 	r, err := blockstore.NewImportReader(&file, 0)
 	require.NoError(t, err)
 	for {
@@ -112,7 +112,7 @@ func (h *history) forgeLast(t *testing.T, change func(*types.Header, *block.Reco
 	change(header, &record)
 	header.Extra = record.Hash().Bytes()
 	sealed := &block.SealedHeader{Header: header, Record: &record}
-	seal, err := h.keys.SignSeal(sealed.Hash())
+	seal, err := h.keys.SignSeal(h.domain.SealDigest(sealed.Hash()))
 	require.NoError(t, err)
 	sealed = &block.SealedHeader{Header: header, Record: &record, Seal: seal}
 	h.blocks[len(h.blocks)-1] = &block.Block{SealedHeader: sealed, Transactions: b.Transactions, Senders: b.Senders}

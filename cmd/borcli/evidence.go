@@ -116,10 +116,10 @@ func (e *evidence) form() error {
 }
 
 // guilty checks the rule that the evidence says was broken, and tells by whom and in which slot. Seals are verified
-// here; votes are by verifyVotes, which needs the chain and the key.
-func (e *evidence) guilty() (who common.Address, slot uint64, err error) {
+// here; votes are by verifyVotes, which needs the key.
+func (e *evidence) guilty(domain block.Domain) (who common.Address, slot uint64, err error) {
 	if e.kind == evidenceSeals {
-		return e.twoSeals()
+		return e.twoSeals(domain)
 	}
 	a, b := e.votes[0], e.votes[1]
 	if e.kind == evidencePrevotes {
@@ -145,7 +145,7 @@ func (e *evidence) guilty() (who common.Address, slot uint64, err error) {
 	return a.Voter, b.Target.Slot, nil
 }
 
-func (e *evidence) twoSeals() (who common.Address, slot uint64, err error) {
+func (e *evidence) twoSeals(domain block.Domain) (who common.Address, slot uint64, err error) {
 	a, b := e.blocks[0], e.blocks[1]
 	if a.Hash() == b.Hash() {
 		return who, 0, badEvidence("the two blocks are one, %s", a.Hash())
@@ -154,7 +154,7 @@ func (e *evidence) twoSeals() (who common.Address, slot uint64, err error) {
 		return who, 0, badEvidence("the blocks are of two slots, %d and %d", a.Slot(), b.Slot())
 	}
 	for _, h := range e.blocks {
-		by, err := h.Signer()
+		by, err := h.Signer(domain)
 		if err != nil {
 			return who, 0, badEvidence("%w", err)
 		}
@@ -238,7 +238,12 @@ func (a *app) readEvidence(ctx context.Context, path string) (*charge, error) {
 	if err != nil {
 		return nil, fail(exitUsage, "%s: %w", path, err)
 	}
-	who, slot, err := e.guilty()
+	zero, err := a.genesisHash(ctx)
+	if err != nil {
+		return nil, err
+	}
+	domain := block.Domain{Genesis: zero}
+	who, slot, err := e.guilty(domain)
 	if err != nil {
 		return nil, fail(exitVerify, "%s: %w", path, err)
 	}
@@ -254,15 +259,7 @@ func (a *app) readEvidence(ctx context.Context, path string) (*charge, error) {
 		key = *e.key
 	}
 	if len(e.votes) > 0 {
-		chainID, err := a.chainID(ctx)
-		if err != nil {
-			return nil, err
-		}
-		zero, err := a.genesisHash(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if err := e.verifyVotes(block.Domain{ChainID: chainID.Uint64(), Genesis: zero}, key); err != nil {
+		if err := e.verifyVotes(domain, key); err != nil {
 			return nil, fail(exitVerify, "%s: %w; if the producer has registered another key since, name the old one as key", path, err)
 		}
 	}
@@ -386,6 +383,10 @@ func (a *app) findEvidence(ctx context.Context, slot uint64, others []string, ou
 	if err != nil {
 		return err
 	}
+	zero, err := a.genesisHash(ctx)
+	if err != nil {
+		return err
+	}
 	for _, node := range others {
 		b := &app{surroundings: a.surroundings, settings: a.settings, flags: a.flags}
 		b.Node = node
@@ -402,7 +403,7 @@ func (a *app) findEvidence(ctx context.Context, slot uint64, others []string, ou
 		if second == nil || first.Hash() == second.Hash() {
 			continue
 		}
-		who, _, err := e.guilty()
+		who, _, err := e.guilty(block.Domain{Genesis: zero})
 		if err != nil {
 			a.note("the blocks of slot %d differ at %s but are no evidence: %v", slot, redacted(node), err)
 			continue

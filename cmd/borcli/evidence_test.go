@@ -28,7 +28,7 @@ func (s *simulatedChain) domain() block.Domain {
 		Hash common.Hash `json:"hash"`
 	}
 	require.NoError(s.t, s.client.Call(&zero, "eth_getBlockByNumber", "0x0", false))
-	return block.Domain{ChainID: simChainID, Genesis: zero.Hash}
+	return block.Domain{Genesis: zero.Hash}
 }
 
 func (s *simulatedChain) voteOf(o operator, l block.Link) *block.Vote {
@@ -125,7 +125,7 @@ func TestFindEvidence(t *testing.T) {
 			}
 			h := s.sealed(by, slot, parent, salt)
 			h.Header.Number.SetUint64(uint64(i))
-			seal, err := by.signer.SignSeal(h.Header.Hash())
+			seal, err := by.signer.SignSeal(s.domain().SealDigest(h.Header.Hash()))
 			require.NoError(t, err)
 			h = &block.SealedHeader{Header: h.Header, Record: h.Record, Seal: seal}
 			list, parent = append(list, h), h.Hash()
@@ -160,7 +160,7 @@ func FuzzParseEvidence(f *testing.F) {
 			require.ErrorIs(t, err, errEvidence)
 			return
 		}
-		_, _, _ = e.guilty()
+		_, _, _ = e.guilty(block.Domain{})
 		_ = e.verifyVotes(block.Domain{}, block.BLSKey{})
 		_, _ = e.calls(block.BLSKey{})
 	})

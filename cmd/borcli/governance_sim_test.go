@@ -302,7 +302,7 @@ func (s *simulatedChain) sealed(by operator, slot uint64, parent common.Hash, sa
 		ExcessBlobGas: new(uint64), ParentBeaconRoot: new(common.Hash), RequestsHash: &types.EmptyRequestsHash, UncleHash: types.EmptyUncleHash,
 		TxHash: types.EmptyTxsHash, ReceiptHash: types.EmptyReceiptsHash,
 	}
-	seal, err := by.signer.SignSeal(h.Hash())
+	seal, err := by.signer.SignSeal(s.domain().SealDigest(h.Hash()))
 	require.NoError(s.t, err)
 	return &block.SealedHeader{Header: h, Record: r, Seal: seal}
 }

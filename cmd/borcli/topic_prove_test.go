@@ -79,7 +79,7 @@ func newProvingChain(t *testing.T) *provingChain {
 			p := c.headers[n-1].Point()
 			l := block.Link{Kind: block.Precommit, Source: p, Target: p}
 			r.FC = block.NewCertificate(l, []block.Schedule{trust.Schedule}, func(common.Address) bool { return true })
-			d := block.Domain{ChainID: 77, Genesis: trust.Genesis}.VoteDigest(l)
+			d := block.Domain{Genesis: trust.Genesis}.VoteDigest(l)
 			r.FC.Aggregate = key.Sign(d[:])
 		}
 		h.Extra = r.Hash().Bytes()

@@ -137,11 +137,11 @@ func (l *Local) Account() common.Address { return l.account }
 // VoteKey is the public key of the votes, compressed.
 func (l *Local) VoteKey() block.BLSKey { return l.voteKey }
 
-// SignSeal signs a block's hash: R, S, V with low S.
-func (l *Local) SignSeal(hash common.Hash) ([block.SealLength]byte, error) {
-	b, err := crypto.Sign(hash[:], l.seal)
+// SignSeal signs the digest of a seal (block.Domain.SealDigest): R, S, V with low S.
+func (l *Local) SignSeal(digest common.Hash) ([block.SealLength]byte, error) {
+	b, err := crypto.Sign(digest[:], l.seal)
 	if err != nil {
-		return [block.SealLength]byte{}, fmt.Errorf("seal block %s: %w", hash, err)
+		return [block.SealLength]byte{}, fmt.Errorf("sign seal digest %s: %w", digest, err)
 	}
 	return [block.SealLength]byte(b), nil
 }

@@ -50,10 +50,11 @@ func TestSaveAndLoadGiveTheSameSigner(t *testing.T) {
 func TestSealIsTheAccounts(t *testing.T) {
 	l := newLocal(t)
 	h := &block.SealedHeader{Header: &types.Header{Coinbase: l.Account(), GasLimit: 7}, Record: &block.Record{}}
-	seal, err := l.SignSeal(h.Hash())
+	domain := block.Domain{Genesis: common.Hash{1}}
+	seal, err := l.SignSeal(domain.SealDigest(h.Hash()))
 	require.NoError(t, err)
 	h.Seal = seal
-	by, err := h.Signer()
+	by, err := h.Signer(domain)
 	require.NoError(t, err)
 	require.Equal(t, l.Account(), by)
 }

@@ -196,7 +196,7 @@ abstract contract Base {
 
     /// What a vote of this chain signs.
     function voteDigest(Votes.Vote calldata v) external view returns (bytes32) {
-        return Votes.voteDigest(uint64(block.chainid), genesisHash(), v);
+        return Votes.voteDigest(genesisHash(), Votes.NO_RECOVERY, v);
     }
 
     /// What a proof of possession on this chain signs.

@@ -7,7 +7,8 @@ import {Votes} from "./Votes.sol";
 /// Proofs that a producer broke a rule, and what follows.
 abstract contract Evidence is Base {
     /// Proves that one producer sealed two blocks of one slot. A header's extra data is the hash of its record, which
-    /// holds the slot; its time must be the slot's on this chain, so blocks of another chain prove nothing.
+    /// holds the slot; its time must be the slot's on this chain. Seals are bound to this chain, so blocks of another
+    /// one prove nothing.
     function evidenceSeal(
         bytes calldata header1,
         bytes calldata seal1,
@@ -61,12 +62,10 @@ abstract contract Evidence is Base {
             _requireConflict(first, second, headers, records);
             rule = 2;
         }
-        bytes32 genesis = genesisHash();
-        require(genesis != 0, "Producers: the genesis hash is not known yet");
-        uint64 chainId = uint64(block.chainid);
+        bytes32 genesis = _knownGenesis();
         require(
-            Votes.check(key128, Votes.voteDigest(chainId, genesis, first), first.signature)
-                && Votes.check(key128, Votes.voteDigest(chainId, genesis, second), second.signature),
+            Votes.check(key128, Votes.voteDigest(genesis, Votes.NO_RECOVERY, first), first.signature)
+                && Votes.check(key128, Votes.voteDigest(genesis, Votes.NO_RECOVERY, second), second.signature),
             "Producers: a vote is not signed by this key for this chain"
         );
         _punish(signer, rule, second.targetSlot);
@@ -148,10 +147,16 @@ abstract contract Evidence is Base {
         require(length == 32 && bytes32(value) == keccak256(record), "Producers: the record is not the header's");
     }
 
-    function _signer(bytes32 hash, bytes calldata seal) private pure returns (address signer) {
+    function _signer(bytes32 hash, bytes calldata seal) private view returns (address signer) {
         require(seal.length == 65 && uint8(seal[64]) < 2, "Producers: a seal has 65 bytes: r, s, v");
-        signer = ecrecover(hash, uint8(seal[64]) + 27, bytes32(seal[:32]), bytes32(seal[32:64]));
+        bytes32 digest = Votes.sealDigest(_knownGenesis(), Votes.NO_RECOVERY, hash);
+        signer = ecrecover(digest, uint8(seal[64]) + 27, bytes32(seal[:32]), bytes32(seal[32:64]));
         require(signer != address(0), "Producers: the seal is no signature");
+    }
+
+    function _knownGenesis() private view returns (bytes32 genesis) {
+        genesis = genesisHash();
+        require(genesis != 0, "Producers: the genesis hash is not known yet");
     }
 
     function _slotTime(uint64 slot) private view returns (uint256) {

@@ -18,17 +18,20 @@ library Votes {
     uint8 internal constant PREVOTE = 1;
     uint8 internal constant PRECOMMIT = 2;
 
+    /// The recovery in force, which votes and seals are bound to: none.
+    bytes32 internal constant NO_RECOVERY = 0;
+
     // (p - 1) / 2 of the base field: the larger of y and -y lies above it.
     uint256 private constant HALF_HIGH = 0x0d0088f51cbff34d258dd3db21a5d66b;
     uint256 private constant HALF_LOW = 0xb23ba5c279c2895fb39869507b587b120f55ffff58a9ffffdcff7fffffffd555;
 
     /// The message that a voter signs.
-    function voteDigest(uint64 chainId, bytes32 genesisHash, Vote calldata v) internal pure returns (bytes32) {
+    function voteDigest(bytes32 genesisHash, bytes32 recovery, Vote calldata v) internal pure returns (bytes32) {
         return keccak256(
             abi.encodePacked(
-                "bornode-vote-1",
-                chainId,
+                "bornode-vote-2",
                 genesisHash,
+                recovery,
                 v.kind,
                 v.sourceSlot,
                 v.sourceHash,
@@ -36,6 +39,11 @@ library Votes {
                 v.targetHash
             )
         );
+    }
+
+    /// The message that the producer of a block signs.
+    function sealDigest(bytes32 genesisHash, bytes32 recovery, bytes32 blockHash) internal pure returns (bytes32) {
+        return keccak256(abi.encodePacked("bornode-seal-2", genesisHash, recovery, blockHash));
     }
 
     /// The message that proves possession of a key.

@@ -34,10 +34,14 @@ const (
 	Wallet    Kind = "wallet"     // wallets
 )
 
-// versions are the forms that this program reads and writes. A folder without a FORMAT file is of the first.
+// versions are the forms that this program reads and writes. What lies in a folder without a FORMAT
+// file says its version itself, if it is of a later one than the first.
 var versions = map[Kind]int{
-	Node: 1, Blocks: 1, State: 1, Consensus: 1, Pool: 1, LogIndex: 1, Broker: 1, Topics: 1, Evidence: 1, Wallet: 1,
+	Node: 2, Blocks: 2, State: 1, Consensus: 2, Pool: 1, LogIndex: 1, Broker: 1, Topics: 1, Evidence: 1, Wallet: 1,
 }
+
+// Version is the form of a kind of data that this program reads and writes.
+func Version(kind Kind) int { return versions[kind] }
 
 // ErrUnknown means that a folder is of a form that this program does not know. Nothing in the folder may be changed then.
 var ErrUnknown = errors.New("the form of the folder's data is not known")

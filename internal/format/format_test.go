@@ -25,7 +25,7 @@ func TestFolderNamesEachKindOnce(t *testing.T) {
 		require.NoError(t, Stamp(fs, "dir", k))
 		require.NoError(t, Check(fs, "dir", k))
 	}
-	require.Equal(t, "bornode node 1\nbornode pool 1\n", textOf(t, fs))
+	require.Equal(t, "bornode node 2\nbornode pool 1\n", textOf(t, fs))
 	require.NoError(t, fs.Remove(FileName))
 	require.NoError(t, Stamp(fs, "dir", Pool))
 	require.Equal(t, "bornode pool 1\n", textOf(t, fs), "removing the file harms nothing")
@@ -99,7 +99,7 @@ func TestStampSurvivesAPowerCut(t *testing.T) {
 			lines, err := read(left, "dir", Pool)
 			require.NoError(t, err)
 			require.True(t, !stamped || lines[Pool] == "1")
-			require.True(t, !ended || lines[Node] == "1")
+			require.True(t, !ended || lines[Node] == "2")
 		}
 	}
 }

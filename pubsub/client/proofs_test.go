@@ -89,7 +89,7 @@ func (l *ledger) grow(n int, receipts ...*types.Receipt) {
 		if num > 1 {
 			link := block.Link{Kind: block.Precommit, Source: parent.Point(), Target: parent.Point()}
 			r.FC = block.NewCertificate(link, []block.Schedule{l.trust.Schedule}, func(common.Address) bool { return true })
-			d := block.Domain{ChainID: chainID, Genesis: l.trust.Genesis}.VoteDigest(link)
+			d := block.Domain{Genesis: l.trust.Genesis}.VoteDigest(link)
 			r.FC.Aggregate = l.w.voter.Sign(d[:])
 		}
 		h.Extra = r.Hash().Bytes()

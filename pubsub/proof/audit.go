@@ -9,7 +9,7 @@ import (
 )
 
 // auditMagic opens the file; its last byte is the version.
-const auditMagic = "bpsaudit\x01"
+const auditMagic = "bpsaudit\x02"
 
 // Audit is an audit file: operations on a topic, the newest of which end in the state of the contract at a final block. It
 // shows that none of them was left out or changed, and, where From is the zero state, that there are no others. Which
@@ -46,7 +46,7 @@ func DecodeAudit(b []byte) (*Audit, error) {
 	}
 	body, ok := bytes.CutPrefix(b, []byte(auditMagic))
 	if !ok {
-		return nil, fmt.Errorf("%w: not an audit of version 1", ErrDecode)
+		return nil, fmt.Errorf("%w: not an audit of version 2", ErrDecode)
 	}
 	a := new(Audit)
 	if err := rlp.DecodeBytes(body, a); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // bundleMagic opens the file; its last byte is the version.
-const bundleMagic = "bpsproof\x01"
+const bundleMagic = "bpsproof\x02"
 
 // Bundle is a proof file: leaves of a partition, and their batches unless those are gone, up to the genesis file.
 type Bundle struct {
@@ -83,7 +83,7 @@ func DecodeBundle(b []byte) (*Bundle, error) {
 	}
 	body, ok := bytes.CutPrefix(b, []byte(bundleMagic))
 	if !ok {
-		return nil, fmt.Errorf("%w: not a proof of version 1", ErrDecode)
+		return nil, fmt.Errorf("%w: not a proof of version 2", ErrDecode)
 	}
 	var w bundleWire
 	if err := rlp.DecodeBytes(body, &w); err != nil {

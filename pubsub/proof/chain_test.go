@@ -85,7 +85,7 @@ func (w *world) head() uint64 { return uint64(len(w.headers)) - 1 }
 func (w *world) certificate(h *block.SealedHeader, schedules []block.Schedule) *block.Certificate {
 	l := block.Link{Kind: block.Precommit, Source: h.Point(), Target: h.Point()}
 	c := block.NewCertificate(l, schedules, func(common.Address) bool { return true })
-	d := block.Domain{ChainID: w.trust.Params.ChainID, Genesis: w.trust.Genesis}.VoteDigest(l)
+	d := block.Domain{Genesis: w.trust.Genesis}.VoteDigest(l)
 	voters, err := c.Voters(schedules)
 	require.NoError(w.t, err)
 	var sigs [][96]byte
@@ -281,7 +281,7 @@ func (w *world) signedBy(h *block.SealedHeader, s block.Schedule, who ...int) *b
 }
 
 func (w *world) sign(c *block.Certificate, who ...int) *block.Certificate {
-	d := block.Domain{ChainID: w.trust.Params.ChainID, Genesis: w.trust.Genesis}.VoteDigest(c.Link)
+	d := block.Domain{Genesis: w.trust.Genesis}.VoteDigest(c.Link)
 	var sigs [][96]byte
 	for _, i := range who {
 		sigs = append(sigs, keys()[i].Sign(d[:]))

@@ -259,7 +259,7 @@ func (c *Chain) certificate(x *block.Certificate, h *block.SealedHeader, schedul
 	for i := range voters {
 		keys[i] = voters[i].Key
 	}
-	d := block.Domain{ChainID: c.trust.Params.ChainID, Genesis: c.trust.Genesis}.VoteDigest(x.Link)
+	d := block.Domain{Genesis: c.trust.Genesis}.VoteDigest(x.Link)
 	if !c.keys.VerifyAggregate(keys, d[:], x.Aggregate) {
 		return c.fail(h.Number(), "the signatures of its certificate are wrong")
 	}
