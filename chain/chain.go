@@ -121,7 +121,7 @@ func OpenBeforeReplay(ctx context.Context, cfg Config, gen Genesis, store Store,
 	if err := c.openStore(); err != nil {
 		return nil, err
 	}
-	if c.states, err = openStates(&c.cfg, c.params.MaxReversible, c.sameHistory, c.reportFault); err != nil {
+	if c.states, err = c.openSoundStates(); err != nil {
 		return nil, err
 	}
 	c.wg.Add(2)
@@ -234,6 +234,30 @@ func (c *Chain) parentOf(h *block.SealedHeader) (*block.SealedHeader, error) {
 // unreadable says what to do about a block that a start needs and cannot read.
 func unreadable(err error) error {
 	return fmt.Errorf("%w; start again if the disk failed for a moment, else restore the block from an export of a sound node with bornode fsck --repair --blocks FILE (no block and no state was removed)", err)
+}
+
+// openSoundStates opens the state. One that is damaged, now or by the mark of the run before, is set aside, and an empty
+// one begun: the state holds nothing that the blocks do not. An operator decides instead if blocks were pruned, or if that
+// happened before and did not help.
+func (c *Chain) openSoundStates() (*states, error) {
+	damage := markedDamage(c.cfg.Dir)
+	if damage == nil {
+		s, err := openStates(&c.cfg, c.params.MaxReversible, c.sameHistory, c.reportFault)
+		if err == nil || exit.Code(err) != exit.Damage {
+			return s, err
+		}
+		damage = err
+	}
+	if exit.Code(damage) != exit.Damage || c.store.FirstHeight() > 0 || damagedAside(c.cfg.Dir) >= maxDamagedAside {
+		return nil, damage
+	}
+	to, err := setStateAside(c.cfg.Dir, asideDamaged)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("set the damaged state aside: %w", err), damage)
+	}
+	c.log.Warn("set aside: the state on disk, which is damaged; it is rebuilt by executing the blocks again; check the disk",
+		zap.String("dir", c.cfg.Dir), zap.String("to", to), zapHeight(c.tree.lib.height), zap.Error(damage))
+	return openStates(&c.cfg, c.params.MaxReversible, c.sameHistory, c.reportFault)
 }
 
 // replaceStates sets the state on disk aside and begins an empty one.

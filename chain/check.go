@@ -91,6 +91,9 @@ func (c *stateCheck) fault(err error) {
 }
 
 func (c *stateCheck) run(ctx context.Context, full bool) error {
+	if err := errors.Join(markedDamage(c.cfg.Dir), c.store.LostWrites()); err != nil {
+		c.finding(c.cfg.Dir, err.Error(), "the next start sets the state aside and rebuilds it from the blocks, unless blocks were pruned", false)
+	}
 	if err := checkReadable(c.store); err != nil {
 		c.fault(StateFault(c.cfg.Dir, "", err))
 		return nil

@@ -34,13 +34,25 @@ func StateFault(dir, file string, cause error) *exit.Fault {
 	return f
 }
 
+// EndByStateFault is StateFault for a running node, which ends by it. If the state is damaged, a mark in its folder has the
+// next start set it aside and rebuild it, and the fault says so. A second call changes nothing.
+func EndByStateFault(dir, file string, cause error) *exit.Fault {
+	f := StateFault(dir, file, cause)
+	if exit.Code(f) != exit.Damage || markDamaged(dir, f) != nil { // without the mark an operator has to move it
+		return f
+	}
+	f.Mends = true
+	f.Remedy = "start again: the node sets the state aside and rebuilds it from its blocks (a node that pruned blocks joins again with an empty data folder)"
+	return f
+}
+
 // stateReadFault makes a node of the state that is missing or not the one that its parent names the end that it is: the
 // database lost writes (a lost file of its write-ahead log, say), which nothing finds before the node is read. pathdb says
 // this in words only. Layers that went while they were read are another error, and no damage.
 func stateReadFault(dir string, err error) error {
 	var missing *trie.MissingNodeError
 	if errors.As(err, &missing) && strings.Contains(missing.Error(), "unexpected node") {
-		return StateFault(dir, "", err)
+		return EndByStateFault(dir, "", err)
 	}
 	return err
 }

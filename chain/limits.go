@@ -14,6 +14,8 @@ const (
 	rulesByState   = 256 // states whose decided changes are kept
 	rulesByStorage = 16  // lists of decided changes that are kept
 
+	maxDamagedAside = 4 // damaged states that starts set aside by themselves, since an operator removed such folders last
+
 	layersKept      = 128 // state layers that pathdb keeps in memory
 	blockHashWindow = 256 // newest blocks whose hashes BLOCKHASH gives
 

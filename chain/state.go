@@ -56,10 +56,13 @@ func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf fun
 		return nil, fmt.Errorf("open the state database: %w", err)
 	}
 	kv, err := keyvalue.Open(cfg.keyValueDir(), keyvalue.Options{CacheMiB: cfg.DatabaseCacheMiB, Handles: cfg.Handles, Fail: func(file string, err error) {
-		fail(StateFault(cfg.Dir, file, err))
+		fail(EndByStateFault(cfg.Dir, file, err))
 	}})
 	if err != nil {
 		return nil, openFault(cfg.Dir, cfg.keyValueDir(), err)
+	}
+	if err := kv.LostWrites(); err != nil {
+		return nil, errors.Join(StateFault(cfg.Dir, cfg.keyValueDir(), err), kv.Close())
 	}
 	var disk ethdb.Database
 	if err := recoverPanic(func() (err error) {
@@ -69,7 +72,7 @@ func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf fun
 		return nil, errors.Join(openFault(cfg.Dir, cfg.ancientDir(), err), kv.Close())
 	}
 	if err := checkReadable(disk); err != nil {
-		return nil, errors.Join(fmt.Errorf("the state database in %s is damaged: %w; restore it from a copy, or move the directory away and the state is made again from the blocks (nothing was removed)", cfg.Dir, err), disk.Close())
+		return nil, errors.Join(StateFault(cfg.Dir, cfg.keyValueDir(), err), disk.Close())
 	}
 	s := &states{disk: disk, code: state.NewCodeDB(disk), config: pathdb.Config{
 		TrieCleanSize:       cfg.TrieCacheMiB << 20,
@@ -101,7 +104,10 @@ func (s *states) become(other *states) {
 func recoverPanic(open func() error) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
-			err = fmt.Errorf("%v", x)
+			cause, ok := x.(error)
+			if err = cause; !ok {
+				err = fmt.Errorf("%v", x)
+			}
 		}
 	}()
 	return open()

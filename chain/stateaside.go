@@ -19,7 +19,45 @@ const (
 	stateIDKey    = "LastStateID" // number of state transitions
 	stateRootKey  = "A"           // root node of the account trie; the other nodes' keys begin with it
 	stateAsideDir = "aside"       // below the state directory: what starts set aside
+	damageMark    = "REBUILD"     // file in the state directory: the next start sets the state aside; it holds the cause
+	asideDamaged  = "damaged"     // reason of a state that was set aside since it is damaged
 )
+
+// markDamaged asks the next start to set the state aside. The first cause stays.
+func markDamaged(dir string, cause error) error {
+	f, err := os.OpenFile(filepath.Join(dir, damageMark), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(cause.Error())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return syncFolder(dir)
+}
+
+// markedDamage is why the state is to be set aside; nil: it is not.
+func markedDamage(dir string) error {
+	cause, err := os.ReadFile(filepath.Join(dir, damageMark))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(cause) == 0:
+		cause = []byte("the run before found damage")
+	}
+	return StateFault(dir, "", errors.New(string(cause)))
+}
+
+// damagedAside counts the states that starts have set aside since they were damaged.
+func damagedAside(dir string) int {
+	found, _ := filepath.Glob(filepath.Join(dir, stateAsideDir, "*-"+asideDamaged)) // the pattern is sound
+	return len(found)
+}
 
 // checkReadable tells a state database that is new from one whose identity cannot be read.
 func checkReadable(db ethdb.KeyValueStore) error {
@@ -70,18 +108,28 @@ func setStateAside(dir, reason string) (to string, err error) {
 		if e.Name() == stateAsideDir || e.Name() == format.FileName {
 			continue
 		}
+		if e.Name() == damageMark {
+			continue // last: a start that is cut short goes on with this
+		}
 		if err := os.Rename(filepath.Join(dir, e.Name()), filepath.Join(to, e.Name())); err != nil {
 			return "", err
 		}
 	}
 	for _, d := range []string{to, filepath.Dir(to), dir} {
-		f, err := os.Open(d)
-		if err != nil {
-			return "", err
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		if err := syncFolder(d); err != nil {
 			return "", err
 		}
 	}
-	return to, nil
+	if err := os.Rename(filepath.Join(dir, damageMark), filepath.Join(to, damageMark)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	return to, syncFolder(dir)
+}
+
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }

@@ -234,6 +234,8 @@ func (s *trials) follow(t *testing.T, note, sentence string, d damage) string {
 		return "moved away " + strings.TrimPrefix(path, s.x.Dir+"/")
 	}
 	switch {
+	case strings.Contains(sentence, "start again: the node sets the state aside"):
+		return "started again"
 	case strings.Contains(sentence, "--repair --blocks FILE"):
 		return s.restoreBlocks(t, note)
 	case moveFile.MatchString(sentence):

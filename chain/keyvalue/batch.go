@@ -1,6 +1,7 @@
 package keyvalue
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -43,7 +44,7 @@ func (b *batch) ValueSize() int { return b.size }
 
 // Write applies the writes at once: after a crash all of them are there or none.
 func (b *batch) Write() error {
-	return b.store.use(func(*pebble.DB) error { return b.writes.Commit(pebble.NoSync) })
+	return b.store.use(func(*pebble.DB) error { return b.store.commit(b.writes) })
 }
 
 func (b *batch) Reset() {
@@ -59,6 +60,9 @@ func (b *batch) Replay(w ethdb.KeyValueWriter) error {
 		kind, key, value, more, err := reader.Next()
 		if err != nil || !more {
 			return err
+		}
+		if bytes.HasPrefix(key, slotPrefix) { // the number of a write that was made
+			continue
 		}
 		switch kind {
 		case pebble.InternalKeyKindSet:

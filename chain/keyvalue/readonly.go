@@ -31,6 +31,9 @@ func OpenReadOnly(dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s.db = db
+	if err := s.findOrder(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	return s, nil
 }
 

@@ -25,8 +25,10 @@ type Options struct {
 
 // Store is an open store.
 type Store struct {
-	db   *pebble.DB
-	fail func(file string, err error)
+	db    *pebble.DB
+	fail  func(file string, err error)
+	order writeOrder
+	lost  error // ErrLostWrites; written by Open
 
 	mu     sync.RWMutex // held for reading while the database is used
 	closed bool
@@ -50,6 +52,9 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s.db = db
+	if err := s.findOrder(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	opened.Store(true)
 	return s, nil
 }
@@ -171,17 +176,28 @@ func (s *Store) Get(key []byte) (value []byte, err error) {
 
 // Put sets a value. It is durable after the next SyncKeyValue.
 func (s *Store) Put(key, value []byte) error {
-	return s.use(func(db *pebble.DB) error { return db.Set(key, value, pebble.NoSync) })
+	return s.writeOne(func(b *pebble.Batch) error { return b.Set(key, value, nil) })
+}
+
+// writeOne applies a write of its own.
+func (s *Store) writeOne(write func(b *pebble.Batch) error) error {
+	return s.use(func(db *pebble.DB) error {
+		b := db.NewBatch()
+		if err := write(b); err != nil {
+			return err
+		}
+		return errors.Join(s.commit(b), b.Close())
+	})
 }
 
 // Delete removes a key; one that is not there is no error.
 func (s *Store) Delete(key []byte) error {
-	return s.use(func(db *pebble.DB) error { return db.Delete(key, pebble.NoSync) })
+	return s.writeOne(func(b *pebble.Batch) error { return b.Delete(key, nil) })
 }
 
 // DeleteRange removes the keys from start up to, and without, end; a nil end is behind every key.
 func (s *Store) DeleteRange(start, end []byte) error {
-	return s.use(func(db *pebble.DB) error { return db.DeleteRange(start, lastKey(end), pebble.NoSync) })
+	return s.writeOne(func(b *pebble.Batch) error { return b.DeleteRange(start, lastKey(end), nil) })
 }
 
 // lastKey stands for the end of the key space where Pebble wants a key.
@@ -212,7 +228,7 @@ func (s *Store) Compact(start, limit []byte) error {
 func (s *Store) NewIterator(prefix, start []byte) ethdb.Iterator {
 	it := &iterator{store: s}
 	it.failure = s.use(func(db *pebble.DB) (err error) {
-		it.keys, err = db.NewIter(&pebble.IterOptions{LowerBound: slices.Concat(prefix, start), UpperBound: boundOf(prefix)})
+		it.keys, err = db.NewIter(&pebble.IterOptions{LowerBound: slices.Concat(prefix, start), UpperBound: lastKey(boundOf(prefix))})
 		return err
 	})
 	return it

@@ -90,7 +90,7 @@ func newLogger(c *config.Config, w io.Writer) (*zap.Logger, *ender, error) {
 	}
 	telemetry.CaptureEthereum(log.Named("ethereum"), func(message string, cause error) {
 		dir := c.Path(c.Chain.Dir)
-		exit.Report(log, chain.StateFault(dir, "", fmt.Errorf("%s: %w", message, cause)))
+		exit.Report(log, chain.EndByStateFault(dir, "", fmt.Errorf("%s: %w", message, cause)))
 	})
 	return log, end, nil
 }

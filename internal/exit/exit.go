@@ -26,6 +26,7 @@ type Fault struct {
 	File   string // or folder
 	Cause  error
 	Remedy string
+	Mends  bool // the next start mends it by itself: Code is Failure
 }
 
 func (f *Fault) Error() string {
@@ -43,7 +44,9 @@ func Code(err error) int {
 		return Disk
 	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM):
 		return Resources
-	case errors.As(err, new(*Fault)):
+	}
+	var fault *Fault
+	if errors.As(err, &fault) && !fault.Mends {
 		return Damage
 	}
 	return Failure

@@ -1,0 +1,116 @@
+package keyvalue
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// killedStore is a folder as a kill leaves it after a number of writes of 4 KiB, each to a key of its own; several files of
+// the write-ahead log and several tables are in it.
+func killedStore(t *testing.T, writes uint64) string {
+	t.Helper()
+	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "killed")
+	s, err := Open(dir, Options{CacheMiB: 1, Handles: 32})
+	require.NoError(t, err)
+	for i := range writes {
+		require.NoError(t, s.Put(binary.BigEndian.AppendUint64([]byte("key"), i), make([]byte, 4096)))
+	}
+	require.NoError(t, s.SyncKeyValue())
+	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+	require.NoError(t, s.Close())
+	return copied
+}
+
+// prefixOf is how many of the writes are there, if they are the first ones.
+func prefixOf(t *testing.T, s *Store, writes uint64) (n uint64, isPrefix bool) {
+	t.Helper()
+	isPrefix = true
+	for i := range writes {
+		there, err := s.Has(binary.BigEndian.AppendUint64([]byte("key"), i))
+		require.NoError(t, err)
+		if there && n < i {
+			isPrefix = false
+		}
+		if there {
+			n++
+		}
+	}
+	return n, isPrefix
+}
+
+// Whatever file of the log, of the list of tables or of the pointer to it is lost or cut, anywhere: the store does not open,
+// or it says that writes are missing, or what it has is what was written first.
+func TestLostWritesAreNoticed(t *testing.T) {
+	const writes = 400
+	noticed := 0
+	killed := killedStore(t, writes)
+	for round := range uint64(42) {
+		dir := filepath.Join(t.TempDir(), "store")
+		require.NoError(t, os.CopyFS(dir, os.DirFS(killed)))
+		names, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		var files []string
+		for _, e := range names {
+			switch ext := filepath.Ext(e.Name()); {
+			case ext == ".log", len(e.Name()) > 8 && e.Name()[:8] == "MANIFEST":
+				files = append(files, e.Name())
+			}
+		}
+		name := files[round%uint64(len(files))]
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		note := fmt.Sprintf("round %d: %s of %v", round, name, files)
+		if round%2 == 0 && filepath.Ext(name) == ".log" {
+			require.NoError(t, os.Remove(path))
+		} else {
+			require.NoError(t, os.Truncate(path, info.Size()*int64(round%7)/7)) //nolint:gosec // small
+		}
+		s, err := Open(dir, Options{CacheMiB: 1, Handles: 32})
+		if err != nil {
+			continue
+		}
+		if n, isPrefix := prefixOf(t, s, writes); !isPrefix {
+			require.ErrorAs(t, s.LostWrites(), new(ErrLostWrites), "%s: %d writes are there, and not the first ones", note, n)
+			noticed++
+		}
+		require.NoError(t, s.Close())
+	}
+	require.NotZero(t, noticed, "no round made a gap")
+	t.Logf("%d gaps", noticed)
+}
+
+// A kill is no loss, and numbers go round.
+func TestAKillLosesNoWrites(t *testing.T) {
+	const writes = 300
+	dir := killedStore(t, writes)
+	s, err := Open(dir, Options{CacheMiB: 1, Handles: 32})
+	require.NoError(t, err)
+	n, isPrefix := prefixOf(t, s, writes)
+	require.EqualValues(t, writes, n)
+	require.True(t, isPrefix)
+	require.NoError(t, s.LostWrites())
+	for range writeSlots + 10 {
+		require.NoError(t, s.Put([]byte("again"), nil))
+	}
+	require.Less(t, s.order.last-s.order.flushed, uint64(writeSlots/2)+1)
+	it := s.NewIterator(nil, nil)
+	seen := 0
+	for it.Next() {
+		seen++
+	}
+	it.Release()
+	require.Equal(t, writes+1, seen, "numbers are not shown")
+	require.NoError(t, s.SyncKeyValue())
+	require.NoError(t, s.Close())
+	s, err = Open(dir, Options{CacheMiB: 1, Handles: 32})
+	require.NoError(t, err)
+	require.NoError(t, s.LostWrites())
+	require.EqualValues(t, writes+writeSlots+10, s.order.last)
+	require.NoError(t, s.Close())
+}
