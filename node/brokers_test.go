@@ -62,15 +62,22 @@ func newStand(t *testing.T) *stand {
 	})
 	require.NoError(t, err)
 	require.NoError(t, g.Write(filepath.Join(dir, GenesisFile)))
+	s.configure(dir)
+	s.cfg.Consensus.NewKey = true
+	return s
+}
+
+// configure sets the stand to a folder with keys and genesis.
+func (s *stand) configure(dir string) {
+	s.t.Helper()
 	c := config.Default()
-	c.DataDir, c.Genesis, c.Keys.Producer, c.Consensus.NewKey = dir, GenesisFile, ProducerFile, true
+	c.DataDir, c.Genesis, c.Keys.Producer = dir, GenesisFile, ProducerFile
 	c.RPC.HTTPAddr, c.RPC.WSAddr, c.RPC.IPCPath = "127.0.0.1:0", "", ""
 	c.P2P.TCP.Listen = []string{"/ip4/127.0.0.1/tcp/0"}
 	c.PubSub.Enabled, c.PubSub.Advertise, c.PubSub.OffsetReplicas = true, s.addr, 1
 	c.PubSub.Kafka.Listen = []string{"plain://" + s.addr}
-	require.NoError(t, c.Validate())
+	require.NoError(s.t, c.Validate())
 	s.cfg = c
-	return s
 }
 
 // freeAddr is where nobody listens before the broker does.
