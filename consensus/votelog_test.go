@@ -292,3 +292,38 @@ func TestVoteLogIsCompactedBehindTheDurableLIB(t *testing.T) {
 		require.Zero(t, early, "the log was compacted before LIB was durable")
 	})
 }
+
+// The largest entry that may be written is read back.
+func TestVoteLogKeepsTheLargestEntry(t *testing.T) {
+	dir := t.TempDir()
+	largest := make([]byte, maxEntryBytes)
+	largest[0], largest[len(largest)-1] = 1, 2
+	l, _, _ := openLog(t, dir, true)
+	require.NoError(t, l.append([][]byte{largest, []byte("behind it")}))
+	require.NoError(t, l.close())
+	_, got, st := openLog(t, dir, false)
+	require.Equal(t, logGood, st)
+	require.Equal(t, [][]byte{largest, []byte("behind it")}, got)
+}
+
+// However few bytes of an entry are left, a copy of the file is kept before they are left out.
+func TestShortRestOfAVoteLogIsKept(t *testing.T) {
+	for rest := 1; rest <= entryHeaderSize; rest++ {
+		dir := t.TempDir()
+		want := fill(t, dir, 2)
+		path := filepath.Join(dir, voteLogName)
+		whole, err := os.ReadFile(path)
+		require.NoError(t, err)
+		cut := whole[:len(whole)-entryHeaderSize-len(want[1])+rest]
+		require.NoError(t, os.WriteFile(path, cut, 0o600))
+		l, got, _ := openLog(t, dir, false)
+		require.Equal(t, want[:1], texts(got))
+		require.NoError(t, l.close())
+		kept, err := filepath.Glob(path + ".damaged-*")
+		require.NoError(t, err)
+		require.Len(t, kept, 1, "%d bytes", rest)
+		b, err := os.ReadFile(kept[0])
+		require.NoError(t, err)
+		require.Equal(t, cut, b)
+	}
+}

@@ -3,6 +3,7 @@ package txpool
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -14,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/bornode/bornode/internal/vfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 // journalOf is a journal of these transactions.
@@ -151,4 +153,50 @@ func TestJournalGoesOnAfterAFailedWrite(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, txs, 2, "what could not be appended is in the next file")
 	require.NoError(t, j.close())
+}
+
+// A transaction that was accepted twice, as one that left the pool and came back, is once in the rewritten file.
+func TestRewrittenJournalHoldsATransactionOnce(t *testing.T) {
+	ss, addrs := senders(t, 1)
+	c := newFakeChain(t, addrs...)
+	tx := ss[0].tx(t, c, 0, 1)
+	j := newJournal(faultfs.New(), "journal")
+	j.held = []common.Hash{tx.Hash(), tx.Hash()}
+	require.NoError(t, j.rewrite(func(common.Hash) *types.Transaction { return tx }))
+	txs, err := readJournal(j.fs, j.name, 10)
+	require.NoError(t, err)
+	require.Len(t, txs, 1)
+	require.NoError(t, j.close())
+}
+
+// The journal is rewritten before it holds more transactions than a start reads.
+func TestJournalHoldsNoMoreThanAStartReads(t *testing.T) {
+	ss, addrs := senders(t, 1)
+	c := newFakeChain(t, addrs...)
+	p := open(t, c, func(cfg *Config, _ *Deps) { cfg.Journal = filepath.Join(t.TempDir(), "journal") })
+	p.journal.held = make([]common.Hash, journalReadable(&p.cfg)) // of what left the pool; the owner is idle
+	require.NoError(t, one(p, ss[0].tx(t, c, 0, 1)))
+	require.NoError(t, p.Close())
+	require.Len(t, p.journal.held, 1)
+}
+
+// On a disk that is full the journal is not written again at every transaction.
+func TestJournalThatCannotBeRewrittenIsNotTriedEachTime(t *testing.T) {
+	ss, addrs := senders(t, 1)
+	c := newFakeChain(t, addrs...)
+	d, tried := faultfs.New(), 0
+	p := open(t, c, func(cfg *Config, deps *Deps) { cfg.Journal, deps.FS = "journal", d })
+	d.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if c.Kind != faultfs.Create {
+			return faultfs.Verdict{}
+		}
+		tried++
+		return faultfs.Verdict{Err: syscall.ENOSPC}
+	}, 0)
+	p.journal.size = journalSlackBytes + 1 // as if so much had been appended; the owner is idle
+	for nonce := range uint64(5) {
+		require.NoError(t, one(p, ss[0].tx(t, c, nonce, 1)))
+	}
+	require.NoError(t, p.Close())
+	require.Equal(t, 1, tried)
 }

@@ -184,3 +184,60 @@ func TestSecondNameIsGivenOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first+"-02", other)
 }
+
+// A file that has taken the name since has a second name of its own, also if it is as long as the one before.
+func TestSecondNameOfAnEquallyLongFile(t *testing.T) {
+	dir := t.TempDir()
+	fs := vfs.OS(dir, vfs.Private)
+	name := filepath.Join(dir, "file")
+	require.NoError(t, vfs.ReplaceFile(fs, "file", []byte("one")))
+	require.NoError(t, os.Chtimes(name, noon, noon))
+	first, err := KeepLink(fs, "file", noon)
+	require.NoError(t, err)
+	require.NoError(t, vfs.ReplaceFile(fs, "file", []byte("two")))
+	require.NoError(t, os.Chtimes(name, noon, noon.Add(time.Second)))
+	second, err := KeepLink(fs, "file", noon)
+	require.NoError(t, err)
+	require.NotEqual(t, first, second)
+	require.NoError(t, os.Remove(name))
+	for kept, text := range map[string]string{first: "one", second: "two"} {
+		b, err := os.ReadFile(filepath.Join(dir, kept))
+		require.NoError(t, err)
+		require.Equal(t, text, string(b))
+	}
+}
+
+// endsEarly gives zeros up to a length, and an error behind them.
+type endsEarly int64
+
+func (e endsEarly) ReadAt(p []byte, off int64) (int, error) {
+	n := max(0, min(int64(len(p)), int64(e)-off))
+	clear(p[:n])
+	if n < int64(len(p)) {
+		return int(n), errors.New("disk")
+	}
+	return int(n), nil
+}
+
+// A source that cannot be read to its end is not taken for the copy that holds its beginning.
+func TestPartOfASourceIsNoCopyOfIt(t *testing.T) {
+	fs := vfs.OS(t.TempDir(), vfs.Private)
+	_, err := KeepBytes(fs, "votes.log", endsEarly(compareBytes), compareBytes, 2, noon)
+	require.NoError(t, err)
+	_, err = KeepBytes(fs, "votes.log", endsEarly(compareBytes), 2*compareBytes, 2, noon)
+	require.ErrorContains(t, err, "disk")
+}
+
+// A folder's copy has a durable name when its path is returned.
+func TestNameOfAFoldersCopyIsDurable(t *testing.T) {
+	d, last := disk(t), faultfs.Kind(0)
+	d.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if c.Kind == faultfs.Rename || c.Kind == faultfs.SyncDir {
+			last = c.Kind
+		}
+		return faultfs.Verdict{}
+	}, 0)
+	_, err := KeepFolder(d, "folder", 1, noon)
+	require.NoError(t, err)
+	require.Equal(t, faultfs.SyncDir, last, "what was renamed last is synced")
+}

@@ -89,9 +89,6 @@ func Stamp(fs vfs.FS, dir string, kind Kind) error {
 // StampFolder is Stamp of a folder of the operating system, which it makes if needed.
 func StampFolder(dir string, kind Kind, modes vfs.Modes) error {
 	fs := vfs.OS(dir, modes)
-	if err := Check(fs, dir, kind); err != nil {
-		return err
-	}
 	if err := fs.Mkdir("."); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package scrub
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -193,5 +194,41 @@ func TestNoRateNoReading(t *testing.T) {
 	require.Zero(t, s.Progress())
 	for _, bad := range []int{-1, maxRate + 1} {
 		require.Error(t, (&Config{MegabytesPerSecond: bad}).Validate())
+	}
+}
+
+// A step that read nothing and goes on elsewhere costs time all the same: an area of absent things spins not.
+func TestAStepWithoutBytesIsPaced(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	r := NewRounds([]string{"blocks"}, 1_000_000, nil, now)
+	require.False(t, r.Done(Step{Next: "1"}, now))
+	_, from, wait := r.Next(now)
+	require.Equal(t, "1", from)
+	require.Positive(t, wait)
+}
+
+// A step that the node's end interrupts is read again by the next start.
+func TestAnInterruptedStepIsReadAgain(t *testing.T) {
+	saved := &memory{}
+	ctx, stop := context.WithCancel(t.Context())
+	area := Area{Name: "blocks", Read: func(_ context.Context, _ string, _ int64) (Step, error) {
+		stop()
+		return Step{Next: "7", Bytes: 1}, nil
+	}}
+	New(Config{MegabytesPerSecond: 2}, []Area{area}, saved, zap.NewNop(), telemetry.NewRegistry()).Run(ctx)
+	r := NewRounds([]string{"blocks"}, 1, saved.b, time.Now())
+	_, from, _ := r.Next(time.Now())
+	require.Empty(t, from)
+}
+
+// A saved progress of any size costs no more than its bound: beyond that a round begins.
+func TestAProgressBeyondItsBoundBeginsARound(t *testing.T) {
+	now := time.Now().Add(-time.Hour)
+	r := NewRounds([]string{"blocks"}, 1, nil, now)
+	r.Done(Step{Next: "7", Bytes: 1}, now)
+	for _, padding := range []int{0, maxSavedBytes} {
+		a := &shelf{name: "blocks", records: 10, size: 10}
+		s := newTest(t, 2, &memory{b: append(r.Encode(), bytes.Repeat([]byte{' '}, padding)...)}, a)
+		require.Equal(t, padding == 0, s.Progress().From == "7", "padding %d", padding)
 	}
 }

@@ -241,3 +241,15 @@ func TestFileSystemsAgree(t *testing.T) {
 		require.Equal(t, "contents of d/a", contentsOf(t, below, "d/a"))
 	}
 }
+
+// A file of exactly the limit is read, one byte more is refused before memory is taken for it.
+func TestReadFileKeepsItsLimit(t *testing.T) {
+	for name, fs := range map[string]vfs.FS{"disk": faultfs.New(), "os": vfs.OS(t.TempDir(), vfs.Private)} {
+		require.NoError(t, vfs.ReplaceFile(fs, "file", make([]byte, 100)), name)
+		b, err := vfs.ReadFile(fs, "file", 100)
+		require.NoError(t, err, name)
+		require.Len(t, b, 100, name)
+		_, err = vfs.ReadFile(fs, "file", 99)
+		require.ErrorContains(t, err, "100 bytes", name)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -297,4 +298,31 @@ func TestOneProcessAtATime(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 	s = open(t, nil, cfg)
 	require.Equal(t, want, all(t, s.Partition(id(0))))
+}
+
+// A store that is closed while its disk fails says nothing of an end that was never durable: the next start would take
+// what was never acknowledged for lost.
+func TestACloseThatCannotSyncIsNoDamage(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	add(t, p, 0, plain(1, 1, 100))
+	synced(t, s)
+	want := all(t, p)
+	fs.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if c.Kind == faultfs.Sync && c.Name == logName(1) || c.Kind == faultfs.Write && c.Name == logName(1) {
+			return faultfs.Verdict{Err: errIO}
+		}
+		return faultfs.Verdict{}
+	}, 0)
+	a := add(t, p, 0, plain(2, 1, 100))
+	require.ErrorIs(t, s.Durable(t.Context(), a.Mark), ErrFailed)
+	require.Error(t, s.Close())
+	fs.SetPlan(nil, 0)
+	core, told := observer.New(zap.WarnLevel)
+	again, err := Open(testConfig(), fs, zap.New(core), prometheus.NewRegistry())
+	require.NoError(t, err)
+	require.Equal(t, want, all(t, again.Partition(id(0))))
+	require.Empty(t, told.All())
+	require.NoError(t, again.Close())
 }

@@ -306,3 +306,20 @@ func TestWhatIsHeldStays(t *testing.T) {
 	tick(t, s, time.UnixMilli(0))
 	require.Greater(t, p.Start(), int64(15))
 }
+
+// What is not committed stops neither DeleteRecords' check nor the retention of what is: it goes as far as it may.
+func TestOnlyCommittedRecordsAreDropped(t *testing.T) {
+	s := open(t, newDisk(), testConfig())
+	p, err := s.Create(id(0), Retention{Bytes: 1})
+	require.NoError(t, err)
+	for i := range 100 {
+		add(t, p, 0, plain(i, 1, 1000-61))
+	}
+	sealed(t, s)
+	p.SetCommitted(50)
+	require.ErrorIs(t, p.DeleteBefore(51), ErrOutOfRange)
+	require.Zero(t, p.Start())
+	tick(t, s, time.UnixMilli(0))
+	require.LessOrEqual(t, p.Start(), int64(50))
+	require.Greater(t, p.Start(), int64(50-16), "of a full segment with the newest batch that is there")
+}
