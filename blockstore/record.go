@@ -17,7 +17,8 @@ import (
 //
 //	magic 8 | segment u32 | zero u32 | first height u64 | zero u32 | crc32c u32 of the 28 bytes before
 const (
-	segmentMagic       = "BORNSEG2"
+	segmentKind        = "BORNSEG" // begins the magic of every form
+	segmentMagic       = segmentKind + "2"
 	segmentHeaderBytes = block.SegmentHeaderBytes
 	recordHeaderBytes  = block.RecordHeaderBytes
 )
@@ -35,6 +36,14 @@ func encodeSegmentHeader(number uint32, first uint64) []byte {
 	b = binary.BigEndian.AppendUint64(b, first)
 	b = append(b, 0, 0, 0, 0)
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// isOfAnotherForm reports whether a segment's header is a sound one of another form than this program's. The checksum tells
+// it from a damaged one.
+func isOfAnotherForm(b []byte) bool {
+	const sum = segmentHeaderBytes - 4
+	return len(b) == segmentHeaderBytes && bytes.HasPrefix(b, []byte(segmentKind)) && !bytes.HasPrefix(b, []byte(segmentMagic)) &&
+		binary.BigEndian.Uint32(b[sum:]) == crc32.Checksum(b[:sum], castagnoli)
 }
 
 func checkSegmentHeader(b []byte, number uint32, first uint64) error {

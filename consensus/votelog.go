@@ -87,10 +87,15 @@ func openVoteLog(fs vfs.FS, dir string, account common.Address, genesis common.H
 			err = errors.Join(err, l.close())
 		}
 	}()
+	raw, err := vfs.ReadFile(fs, voteLogName, maxVoteLogBytes)
+	if err == nil {
+		if err := checkVoteLogHeader(l.path, raw, account, genesis); err != nil {
+			return l, nil, 0, err
+		}
+	}
 	if err := format.Stamp(fs, dir, format.Consensus); err != nil {
 		return l, nil, 0, err
 	}
-	raw, err := vfs.ReadFile(fs, voteLogName, maxVoteLogBytes)
 	if errors.Is(err, os.ErrNotExist) {
 		if !newKey {
 			payloads = [][]byte{marker}
@@ -99,9 +104,6 @@ func openVoteLog(fs vfs.FS, dir string, account common.Address, genesis common.H
 	}
 	if err != nil {
 		return l, nil, 0, fmt.Errorf("read vote log %s: %w", l.path, err)
-	}
-	if err := checkVoteLogHeader(l.path, raw, account, genesis); err != nil {
-		return l, nil, 0, err
 	}
 	payloads, good := parseEntries(raw[voteLogHeaderSize:])
 	rest := raw[voteLogHeaderSize+good:]

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/internal/format"
 )
@@ -39,5 +40,5 @@ func CheckFormats(c *config.Config) error {
 			return err
 		}
 	}
-	return nil
+	return blockstore.CheckForm(c.Path(c.Store.Dir))
 }

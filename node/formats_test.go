@@ -1,7 +1,9 @@
 package node
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/internal/telemetry"
@@ -56,6 +59,35 @@ func requireFormats(t *testing.T, c *config.Config) {
 // line is what a FORMAT file says of a kind whose version is so much above this program's.
 func line(kind format.Kind, above int) string {
 	return fmt.Sprintf("bornode %s %d\n", kind, format.Version(kind)+above)
+}
+
+// A folder of an earlier program without FORMAT files is refused by what its segments say, and not marked as one of this
+// program: the program that wrote it can still use it.
+func TestAFolderWithoutFormatsIsKnownByItsSegments(t *testing.T) {
+	s := newStand(t)
+	s.start()
+	s.until("blocks are final", func() bool { return s.n.chain.FinalHeader().Number.Uint64() > 1 })
+	s.stop()
+	removeFormats(t, s.cfg)
+	segments, err := filepath.Glob(filepath.Join(s.cfg.Path(s.cfg.Store.Dir), "segments", "*.seg"))
+	require.NoError(t, err)
+	require.Len(t, segments, 1)
+	sound, err := os.ReadFile(segments[0])
+	require.NoError(t, err)
+	const sum = block.SegmentHeaderBytes - 4
+	earlier := append([]byte("BORNSEG1"), sound[8:]...)
+	require.NoError(t, os.WriteFile(segments[0], earlier, 0o600))
+	require.NoError(t, CheckFormats(s.cfg), "a header with a wrong checksum is damaged")
+	binary.BigEndian.PutUint32(earlier[sum:], crc32.Checksum(earlier[:sum], crc32.MakeTable(crc32.Castagnoli)))
+	require.NoError(t, os.WriteFile(segments[0], earlier, 0o600))
+	before := stateOf(t, s.cfg.DataDir)
+	_, err = New(t.Context(), s.cfg, zap.NewNop(), telemetry.NewRegistry())
+	require.ErrorIs(t, err, format.ErrUnknown)
+	require.ErrorContains(t, err, "file "+segments[0]+" holds blocks of form BORNSEG1, and this program knows form BORNSEG2: use the program that wrote it")
+	require.Equal(t, before, stateOf(t, s.cfg.DataDir))
+	require.NoError(t, os.WriteFile(segments[0], sound, 0o600))
+	n, _ := open(t, s.cfg)
+	require.NoError(t, n.close())
 }
 
 // Every folder of a node names its format, also one of before; a format that is not known is refused in one sentence, and

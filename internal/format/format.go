@@ -52,6 +52,9 @@ type unknown struct{ sentence string }
 func (e *unknown) Error() string        { return e.sentence }
 func (e *unknown) Is(target error) bool { return target == ErrUnknown }
 
+// Unknown is an ErrUnknown about a file that says its form itself. The sentence names file, both forms and the remedy.
+func Unknown(sentence string) error { return &unknown{sentence} }
+
 // Check refuses the root of a file system whose FORMAT file names another version of a kind than this program's; the error
 // is one sentence that wraps ErrUnknown. A folder, file or line that is absent or damaged is fine. It changes nothing. dir
 // names the folder for errors.
