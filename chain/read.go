@@ -32,14 +32,23 @@ func (c *Chain) Sealed(h common.Hash) (*block.SealedHeader, error) {
 		return c.genesis.SealedHeader, nil
 	}
 	if s, ok := c.headers.Get(h); ok {
-		return s, nil
+		return s, c.errIfPruned(s.Number())
 	}
 	s, err := c.store.Header(h)
 	if err != nil {
 		return nil, present(err)
 	}
 	c.headers.Add(h, s)
-	return s, nil
+	return s, c.errIfPruned(s.Number()) // the store's cache knows of no pruning
+}
+
+// errIfPruned is the error about a pruned height. Caches may hold what pruning deleted, and one answer about a height that
+// depends on what was asked before would contradict the others.
+func (c *Chain) errIfPruned(height uint64) error {
+	if first := c.FirstHeight(); height > 0 && height < first {
+		return fmt.Errorf("block %d: %w (the first is %d)", height, block.ErrPruned, first)
+	}
+	return nil
 }
 
 // mustSealed is Sealed of a block that has to be there.
@@ -82,6 +91,9 @@ func (c *Chain) sealedByNumber(n uint64) (*block.SealedHeader, error) {
 	case n == 0:
 		return c.genesis.SealedHeader, nil
 	}
+	if err := c.errIfPruned(n); err != nil {
+		return nil, err
+	}
 	if h, ok := c.hashes.Get(n); ok {
 		if s, ok := c.headers.Get(h); ok {
 			return s, nil
@@ -117,6 +129,9 @@ func (c *Chain) CanonicalHash(n uint64) (common.Hash, error) {
 // BlockByHash is any stored block; nil if unknown.
 func (c *Chain) BlockByHash(h common.Hash) (*block.Block, error) {
 	b, err := c.body(h)
+	if err == nil {
+		err = c.errIfPruned(b.Number())
+	}
 	if err != nil {
 		return nil, present(err)
 	}
