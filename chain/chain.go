@@ -60,6 +60,7 @@ type Chain struct {
 	hashes       *lru.Cache[uint64, common.Hash] // irreversible only
 	receiptCache *lru.Cache[common.Hash, types.Receipts]
 	receipts     *receiptWriter
+	changes      *changeLog
 	recoveries   atomic.Uint64
 	flushes      atomic.Uint64
 	members      atomic.Pointer[memberList]
@@ -111,7 +112,7 @@ func OpenBeforeReplay(ctx context.Context, cfg Config, gen Genesis, store Store,
 		headers:      lru.NewCache[common.Hash, *block.SealedHeader](headerCacheEntries),
 		hashes:       lru.NewCache[uint64, common.Hash](headerCacheEntries),
 		receiptCache: lru.NewCache[common.Hash, types.Receipts](receiptCacheEntries),
-		receipts:     newReceiptWriter(), events: make(chan any, eventQueue),
+		receipts:     newReceiptWriter(), changes: newChangeLog(), events: make(chan any, eventQueue),
 	}
 	c.replay.done, c.replay.closing = make(chan struct{}), make(chan struct{})
 	c.signer = types.LatestSigner(c.config)

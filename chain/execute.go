@@ -250,13 +250,14 @@ func (c *Chain) commit(o *outcome) error {
 	if c.states.has(o.block.Header.Root) { // a sibling, or an execution before a restart, led to the same state
 		return nil
 	}
-	root, err := o.db.Commit(o.rules, o.block.Number())
+	root, update, err := o.db.CommitWithUpdate(o.rules, o.block.Number())
 	if err != nil {
 		return fmt.Errorf("commit state of block %d: %w", o.block.Number(), err)
 	}
 	if root != o.block.Header.Root {
 		return fmt.Errorf("state of block %d was committed as %s, executed as %s", o.block.Number(), root, o.block.Header.Root)
 	}
+	c.changes.note(o.block, update)
 	failpoint.Hit("chain/commit-after")
 	c.m.rootSeconds.Add(time.Since(start).Seconds())
 	c.m.blocks.Inc()

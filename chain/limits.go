@@ -14,6 +14,9 @@ const (
 	rulesByState   = 256 // states whose decided changes are kept
 	rulesByStorage = 16  // lists of decided changes that are kept
 
+	changedBlocks   = 64      // executed blocks of which the changed accounts are remembered
+	changedAccounts = 1 << 18 // in all of them together; about 5 MiB
+
 	maxDamagedAside = 4 // damaged states that starts set aside by themselves, since an operator removed such folders last
 
 	layersKept      = 128 // state layers that pathdb keeps in memory

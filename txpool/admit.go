@@ -10,16 +10,15 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	gethpool "github.com/ethereum/go-ethereum/core/txpool"
 	"github.com/ethereum/go-ethereum/core/types"
-	"go.uber.org/zap"
 )
 
-// Add offers transactions to the pool and returns one error per transaction, nil where it was accepted: it then stays
-// until it is in a block or can no longer be (its nonce was used, its sender cannot pay or is no longer allowed). local marks transactions
-// submitted at this node; they go to the journal. Add returns when the pool's nonces show the result. The pool keeps
-// the transactions; they must not be changed.
+// Add offers transactions to the pool and returns one error per transaction, nil where it was accepted: once it is
+// executable it stays until it is in a block or can no longer be (its nonce was used, its sender cannot pay or is no
+// longer allowed, or has replaced it). local marks transactions submitted at this node; they go to the journal. Add
+// returns when the pool's nonces show the result. The pool keeps the transactions; they must not be changed.
 func (p *Pool) Add(txs []*types.Transaction, local bool) []error {
-	r := &request{txs: txs, local: local, errs: make([]error, len(txs)), done: make(chan struct{})}
-	if p.precheck(r.txs, r.errs) {
+	r := &request{txs: txs, local: local, errs: make([]error, len(txs)), listed: p.listed.Load(), done: make(chan struct{})}
+	if r.entries = p.precheck(r.txs, r.errs, true); r.entries != nil {
 		select {
 		case p.requests <- r:
 			select {
@@ -56,13 +55,15 @@ func (p *Pool) closedErrors(n int) []error {
 	return errs
 }
 
-// precheck does what needs neither state nor the owner goroutine, spread over the processors: known hashes, form,
-// signature (the sender stays attached to the transaction), allow lists. It reports whether any transaction is left.
-func (p *Pool) precheck(txs []*types.Transaction, errs []error) bool {
+// precheck does what needs neither state nor the owner goroutine, spread over the processors: known hashes, room, form,
+// signature (the sender stays attached to the transaction), allow lists. It returns the entries of what got as far as the
+// allow lists, nil if nothing did. limited is false for transactions that were accepted once.
+func (p *Pool) precheck(txs []*types.Transaction, errs []error, limited bool) []*entry {
 	var (
-		next atomic.Int64
-		left atomic.Bool
-		wg   sync.WaitGroup
+		next    atomic.Int64
+		left    atomic.Bool
+		wg      sync.WaitGroup
+		entries = make([]*entry, len(txs))
 	)
 	work := func() {
 		for {
@@ -70,7 +71,7 @@ func (p *Pool) precheck(txs []*types.Transaction, errs []error) bool {
 			if i >= len(txs) {
 				return
 			}
-			if errs[i] = p.check(txs[i]); errs[i] == nil {
+			if entries[i], errs[i] = p.check(txs[i], limited); entries[i] != nil {
 				left.Store(true)
 			}
 		}
@@ -81,30 +82,67 @@ func (p *Pool) precheck(txs []*types.Transaction, errs []error) bool {
 	}
 	work()
 	wg.Wait()
-	return left.Load()
+	if !left.Load() {
+		return nil
+	}
+	return entries
 }
 
-func (p *Pool) check(tx *types.Transaction) error {
-	if p.legacy.Has(tx.Hash()) {
-		return ErrAlreadyKnown
-	}
+// check refuses what it can for little first: above all a full pool costs no recovery of a signature, which takes most
+// of the time, for what cannot be a replacement.
+func (p *Pool) check(tx *types.Transaction, limited bool) (*entry, error) {
 	if tx.Type() == types.BlobTxType {
-		return ErrBlob
+		return nil, ErrBlob
 	}
-	if tx.Size() > MaxTransactionBytes { // before its signature costs anything
-		return fmt.Errorf("%w: transaction size %d, limit %d", gethpool.ErrOversizedData, tx.Size(), MaxTransactionBytes)
+	if tx.Size() > MaxTransactionBytes {
+		return nil, fmt.Errorf("%w: transaction size %d, limit %d", gethpool.ErrOversizedData, tx.Size(), MaxTransactionBytes)
+	}
+	if p.Has(tx.Hash()) {
+		return nil, ErrAlreadyKnown
+	}
+	if limited && int64(slotsOf(tx)) > p.room.Load() && !p.mayReplaceInFull(tx.Nonce()) { //nolint:gosec // small
+		return nil, p.errFull(p.room.Load())
 	}
 	from, err := p.sender(tx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := p.legacy.ValidateTxBasics(tx); err != nil {
-		return err
+	if err := p.validate(tx); err != nil {
+		return nil, err
 	}
-	if floor := p.floor.Load(); tx.GasFeeCapIntCmp(floor) < 0 {
-		return fmt.Errorf("%w: maxFeePerGas %s, the chain's lowest base fee is %s", errFeeBelowFloor, tx.GasFeeCap(), floor)
+	if floor := p.fees.Load().floor; tx.GasFeeCapIntCmp(floor) < 0 {
+		return nil, fmt.Errorf("%w: maxFeePerGas %s, the chain's lowest base fee is %s", errFeeBelowFloor, tx.GasFeeCap(), floor)
 	}
-	return p.checkAllowed(from, tx)
+	e, err := newEntry(tx, from, p.now())
+	if err != nil {
+		return nil, err
+	}
+	return e, p.checkAllowed(e)
+}
+
+// mayReplaceInFull reports whether a transaction is worth the recovery of its signature while there is no room for it:
+// one with its nonce waits, and not too many were tried in this second.
+func (p *Pool) mayReplaceInFull(nonce uint64) bool {
+	if !p.book.nonces.mayContain(nonce) {
+		return false
+	}
+	p.fullRecoveries.Lock()
+	defer p.fullRecoveries.Unlock()
+	return p.fullRecoveries.take(p.now(), recoveriesWhenFull)
+}
+
+func (p *Pool) errFull(room int64) error {
+	return fmt.Errorf("%w: %d of %d slots are used; send it again after the next block", ErrFull, int64(p.cfg.GlobalSlots)-room, p.cfg.GlobalSlots) //nolint:gosec // validated
+}
+
+// validate checks a transaction by the rules of the head, without state.
+func (p *Pool) validate(tx *types.Transaction) error {
+	return gethpool.ValidateTransaction(tx, p.view.Load().header, p.signer, &gethpool.ValidationOptions{
+		Config:  p.chain.Config(),
+		Accept:  1<<types.LegacyTxType | 1<<types.AccessListTxType | 1<<types.DynamicFeeTxType | 1<<types.SetCodeTxType,
+		MaxSize: MaxTransactionBytes,
+		MinTip:  common.Big0,
+	})
 }
 
 // sender recovers the sender, once in this node for a node that shares what it recovered, and attaches it to tx.
@@ -123,254 +161,138 @@ func (p *Pool) sender(tx *types.Transaction) (common.Address, error) {
 	return from, nil
 }
 
-func (p *Pool) checkAllowed(from common.Address, tx *types.Transaction) error {
-	if p.deps.Allowed != nil {
-		err := p.deps.Allowed(from, tx.To() == nil)
-		if errors.Is(err, ErrUnreadable) {
-			return err
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrNotAllowed, err)
-		}
+func (p *Pool) checkAllowed(e *entry) error {
+	if p.deps.Allowed == nil {
+		return nil
 	}
-	return nil
+	err := p.deps.Allowed(e.from, e.tx.To() == nil)
+	if err != nil && !errors.Is(err, ErrUnreadable) {
+		return fmt.Errorf("%w: %w", ErrNotAllowed, err)
+	}
+	return err
 }
 
-// item is a transaction on its way into the pool, and where its answer goes.
-type item struct {
-	tx  *types.Transaction
-	err *error
-}
-
-// admit checks room and hands the transactions of all requests to legacypool, in the order they came. One round is
-// enough unless so many wait for a missing nonce that the answer to one transaction decides on the room for those
-// behind it.
+// admit judges the transactions of all requests in the order they came and enters what it accepts. The journal has them
+// before they are answered.
 func (p *Pool) admit(rs []*request) {
-	var work []item
 	for _, r := range rs {
-		for i, tx := range r.txs {
+		changed := r.listed != p.listed.Load()
+		for i, e := range r.entries {
+			if r.errs[i] != nil {
+				continue
+			}
+			if changed { // since precheck asked
+				r.errs[i] = p.checkAllowed(e)
+			}
 			if r.errs[i] == nil {
-				work = append(work, item{tx, &r.errs[i]})
+				r.errs[i] = p.enter(e, true)
 			}
 		}
-	}
-	for wave := 0; len(work) > 0; wave++ {
-		work = p.admitWave(work, wave == maxWaves-1)
 	}
 	if p.journal != nil {
 		p.journalAccepted(rs)
 	}
+	p.publish()
 	for _, r := range rs {
 		close(r.done)
 	}
 }
 
-// admitWave is one round of legacypool. It returns what is to be tried again when the answers of this round are known;
-// the last wave refuses it.
-func (p *Pool) admitWave(work []item, last bool) (later []item) {
-	var (
-		batch []*types.Transaction
-		where []*error
-		room  = admission{p: p, next: make(map[common.Address]uint64), later: make(map[common.Address]bool)}
-	)
-	for _, x := range work {
-		err := room.check(x.tx)
-		switch {
-		case errors.Is(err, errLater) && !last:
-			later = append(later, x)
-		case err != nil:
-			*x.err = err
-		default:
-			batch, where = append(batch, x.tx), append(where, x.err)
-		}
+// enter judges one transaction by the pool and the state, and places it. No limit but the widest applies to one that is
+// not limited: it was accepted once.
+func (p *Pool) enter(e *entry, limited bool) error {
+	if p.book.byHash[e.hash] != nil {
+		return ErrAlreadyKnown
 	}
-	if len(batch) > 0 {
-		for i, err := range p.legacy.Add(batch, true) {
-			if *where[i] = err; err == nil {
-				p.slots += slotsOf(batch[i])
-			}
-		}
+	a := p.book.accounts[e.from]
+	var old *entry
+	var executable bool
+	if a != nil {
+		old, executable = a.at(e.nonce)
 	}
-	return later
-}
-
-// errLater says that the room for a transaction depends on those before it in the same wave.
-var errLater = fmt.Errorf("%w: too many transactions wait for a missing nonce; send it again after the next block", ErrFull)
-
-// admission is the room check of one wave.
-type admission struct {
-	p       *Pool
-	taken   uint64 // slots given away in this wave
-	next    map[common.Address]uint64
-	later   map[common.Address]bool // accounts with a transaction put off
-	gapped  int                     // in the pool, and in this wave what may turn out gapped
-	unsure  int                     // of these, those whose predecessor is in this wave: legacypool may refuse it
-	counted bool                    // gapped holds the pool's count
-}
-
-func (a *admission) check(tx *types.Transaction) error {
-	p := a.p
-	from, err := types.Sender(p.signer, tx)
-	if err != nil {
-		return err
-	}
-	if err := p.checkAllowed(from, tx); err != nil { // once more: the lists may have changed since, and dropForbidden has passed
-		return err
-	}
-	inPool := p.legacy.Nonce(from)
-	next, ok := a.next[from]
-	if !ok {
-		next = inPool
-	}
-	size := slotsOf(tx)
-	if p.slots+a.taken+size > p.cfg.GlobalSlots {
-		p.recount()
-		if p.slots+a.taken+size > p.cfg.GlobalSlots {
-			return fmt.Errorf("%w: %d of %d slots are used; send it again after the next block", ErrFull, p.slots+a.taken, p.cfg.GlobalSlots)
-		}
-	}
-	if tx.Nonce() >= next {
-		if a.later[from] {
-			return errLater
-		}
-		if err := a.checkAccount(from, next); err != nil {
+	if old == nil {
+		if err := p.checkRoom(e, limited); err != nil {
 			return err
 		}
 	}
-	if tx.Nonce() > inPool && tx.Nonce() >= next {
-		if err := a.checkGap(from, tx.Nonce(), next); err != nil {
+	if a == nil {
+		s, err := p.accountAt(e.from)
+		if err != nil {
+			return err
+		}
+		a = newAccount(e.from, s)
+	}
+	if err := a.checkState(e, old, executable); err != nil {
+		return err
+	}
+	if err := p.book.checkDelegation(a, e, executable); err != nil {
+		return err
+	}
+	now := p.now()
+	if old != nil {
+		return p.replace(a, old, e, executable, limited)
+	}
+	if limited {
+		if err := p.checkLimits(a, e); err != nil {
 			return err
 		}
 	}
-	if tx.Nonce() == next {
-		a.next[from] = next + 1
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for limited && p.book.slots+e.slots > p.cfg.GlobalSlots {
+		p.book.evictNewest()
 	}
-	a.taken += size
+	if p.isQueueFull() && limited && e.nonce > a.next() {
+		p.book.evictNewest()
+	}
+	p.book.place(a, e, now)
 	return nil
 }
 
-// checkGap bounds what waits for a missing nonce: per account by distance, over the pool by count. A transaction that
-// follows one of this wave counts too: should legacypool refuse that one, this one waits.
-func (a *admission) checkGap(from common.Address, nonce, next uint64) error {
-	p := a.p
-	if nonce-next > p.cfg.AccountQueue {
-		return fmt.Errorf("%w: nonce %d is %d ahead of the next nonce %d of %s, %d are allowed", ErrNonceTooFar, nonce, nonce-next, next, from, p.cfg.AccountQueue)
-	}
-	if !a.counted {
-		_, a.gapped = p.legacy.Stats()
-		a.counted = true
-	}
-	if uint64(a.gapped) >= p.cfg.GlobalQueue {
-		if nonce == next || a.unsure > 0 {
-			a.later[from] = true
-			return errLater
+// checkRoom refuses what finds no slots, even if every gapped entry that may be dropped gave up its own.
+func (p *Pool) checkRoom(e *entry, limited bool) error {
+	b := p.book
+	if !limited {
+		if b.slots+e.slots > maxReturnedShare*p.cfg.GlobalSlots {
+			return fmt.Errorf("%w: the transactions that came back take %d slots, %d are allowed", ErrFull, b.slots, maxReturnedShare*p.cfg.GlobalSlots)
 		}
-		return fmt.Errorf("%w: %d transactions wait for a missing nonce; submit nonce %d of %s first", ErrFull, a.gapped, next, from)
+		return nil
 	}
-	a.gapped++
-	if nonce == next {
-		a.unsure++
+	if b.slots-b.evictable+e.slots > p.cfg.GlobalSlots {
+		return p.errFull(int64(p.cfg.GlobalSlots) - int64(b.slots) + int64(b.evictable)) //nolint:gosec // validated
 	}
 	return nil
 }
 
-// checkAccount keeps one account from filling the pool: beyond AccountSlots it gets room only while half is free.
-func (a *admission) checkAccount(from common.Address, next uint64) error {
-	p := a.p
-	if 2*(p.slots+a.taken) >= p.cfg.GlobalSlots {
-		p.recount()
+// checkLimits keeps an account from filling the pool, and bounds what waits for a missing nonce: per account by
+// distance, over the pool by count. It says no to what could have room only at the cost of an account with as few.
+func (p *Pool) checkLimits(a *account, e *entry) error {
+	b, next := p.book, a.next()
+	if waiting := uint64(a.len()); waiting >= p.cfg.AccountSlots && 2*b.slots >= p.cfg.GlobalSlots {
+		return fmt.Errorf("%w: %s has %d transactions waiting and the pool is more than half full; send it again after the next block", ErrAccountFull, a.addr, waiting)
 	}
-	if 2*(p.slots+a.taken) < p.cfg.GlobalSlots {
+	if e.nonce <= next {
 		return nil
 	}
-	pending, queued := p.legacy.ContentFrom(from)
-	waiting := uint64(len(pending)+len(queued)) + next - p.legacy.Nonce(from)
-	if waiting < p.cfg.AccountSlots {
+	if ahead := e.nonce - next; ahead > p.cfg.AccountQueue {
+		return fmt.Errorf("%w: nonce %d is %d ahead of the next nonce %d of %s, %d are allowed", ErrNonceTooFar, e.nonce, ahead, next, a.addr, p.cfg.AccountQueue)
+	}
+	if a.state.isPenniless() && len(a.gapped) >= pennilessQueue {
+		return fmt.Errorf("%w: %s has no balance and no transaction in a block yet, so only %d of its transactions may wait for a missing nonce; submit nonce %d first", ErrAccountFull, a.addr, pennilessQueue, next)
+	}
+	isTight := b.slots+e.slots > p.cfg.GlobalSlots
+	if !isTight && !p.isQueueFull() {
 		return nil
 	}
-	return fmt.Errorf("%w: %s has %d transactions waiting and the pool is more than half full; send it again after the next block", ErrAccountFull, from, waiting)
-}
-
-// recount makes slots exact, once per head: blocks free slots that nobody subtracts.
-func (p *Pool) recount() {
-	if !p.recounted {
-		p.slots, p.recounted = p.count(), true
+	// One entry of the account with most must make the room; one of an account with no more than this one would then have
+	// to go for its newcomer, and so on without end.
+	if len(b.gapped) == 0 || b.gapped[0].tallied.evictable <= a.tallied.evictable+1 || isTight && b.slots-minSlots+e.slots > p.cfg.GlobalSlots {
+		return fmt.Errorf("%w: %d transactions wait for a missing nonce; submit nonce %d of %s first", ErrFull, b.waiting, next, a.addr)
 	}
+	return nil
 }
 
-// count is the exact number of slots in use.
-func (p *Pool) count() uint64 {
-	var n uint64
-	pending, queued := p.legacy.Content()
-	for _, m := range []map[common.Address][]*types.Transaction{pending, queued} {
-		for _, txs := range m {
-			for _, tx := range txs {
-				n += slotsOf(tx)
-			}
-		}
-	}
-	return n
-}
+// minSlots is what every entry gives up at least.
+const minSlots = 1
 
-func slotsOf(tx *types.Transaction) uint64 { return (tx.Size() + slotBytes - 1) / slotBytes }
-
-// abandoned are transactions of blocks that left the executed branch.
-type abandoned struct {
-	txs   types.Transactions
-	tries int
-	head  common.Hash // head at the last try
-}
-
-// abandonedTries is how many heads a returned transaction is offered to. The first ones may still contain it, when the
-// call came before the chain had left the old branch.
-const abandonedTries = 4
-
-// Abandoned gives the pool the transactions of blocks that left the executed branch, oldest block first. They were
-// accepted once, so no limit applies to them. It never blocks.
-func (p *Pool) Abandoned(txs types.Transactions) {
-	if len(txs) == 0 {
-		return
-	}
-	p.mu.Lock()
-	p.mu.abandoned = append(p.mu.abandoned, abandoned{txs: txs})
-	p.mu.Unlock()
-	p.HeadChanged()
-}
-
-func (p *Pool) readd(head common.Hash) {
-	p.mu.Lock()
-	work := p.mu.abandoned
-	p.mu.abandoned = nil
-	p.mu.Unlock()
-	var again []abandoned
-	for _, w := range work {
-		if w.head == head {
-			again = append(again, w)
-			continue
-		}
-		errs := make([]error, len(w.txs))
-		p.precheck(w.txs, errs)
-		txs, left := p.splitAllowed(w.txs, errs)
-		added := 0
-		for i, err := range p.legacy.Add(txs, true) {
-			if err == nil {
-				added++
-				p.slots += slotsOf(txs[i])
-			} else if label(err) == "nonce_too_low" {
-				left = append(left, txs[i])
-			}
-		}
-		p.metrics.readded.Add(float64(added))
-		if added > 0 {
-			p.log.Info("transactions of abandoned blocks are back in the pool", zap.Int("added", added), zap.Int("abandoned", len(w.txs)))
-		}
-		if w.tries++; len(left) > 0 && w.tries < abandonedTries {
-			again = append(again, abandoned{txs: left, tries: w.tries, head: head})
-		}
-	}
-	if len(again) > 0 {
-		p.mu.Lock()
-		p.mu.abandoned = append(again, p.mu.abandoned...)
-		p.mu.Unlock()
-	}
-}
+func (p *Pool) isQueueFull() bool { return uint64(p.book.waiting) >= p.cfg.GlobalQueue } //nolint:gosec // a count

@@ -10,9 +10,9 @@ type Config struct {
 	AccountSlots uint64        `mapstructure:"account_slots" comment:"Transactions an account may always have waiting; beyond it only while the pool is less than half full."`
 	GlobalSlots  uint64        `mapstructure:"global_slots" comment:"Slots of the whole pool; a transaction takes one per started 32 KiB."`
 	AccountQueue uint64        `mapstructure:"account_queue" comment:"How far a transaction's nonce may run ahead of its account's next nonce."`
-	GlobalQueue  uint64        `mapstructure:"global_queue" comment:"Transactions of the whole pool that may wait for a missing nonce."`
-	PriceBump    uint64        `mapstructure:"price_bump" comment:"Percent by which a replacement must raise the fees of the transaction it replaces."`
-	Lifetime     time.Duration `mapstructure:"lifetime" comment:"How long a transaction may wait for a missing nonce."`
+	GlobalQueue  uint64        `mapstructure:"global_queue" comment:"Transactions of the whole pool that may wait for a missing nonce; when it is full, the account with most of them gives up its newest for one with fewer."`
+	PriceBump    uint64        `mapstructure:"price_bump" comment:"Percent by which a replacement must raise the fees of the transaction it replaces. Where fees are fixed at 0 it may also be free, after a second."`
+	Lifetime     time.Duration `mapstructure:"lifetime" comment:"How long a transaction may wait for a missing nonce; 10s at most if its account has no balance and no transaction in a block."`
 	Journal      string        `mapstructure:"journal" comment:"File that keeps transactions submitted at this node over a restart, not over a power cut; empty: none."`
 	Rejournal    time.Duration `mapstructure:"rejournal" comment:"How often the journal is rewritten without what is in the chain."`
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/core"
 	gethpool "github.com/ethereum/go-ethereum/core/txpool"
-	"github.com/ethereum/go-ethereum/core/txpool/legacypool"
 )
 
 // Errors of Add, besides those of go-ethereum's pool. The texts of well-known cases begin as Ethereum clients write
@@ -23,12 +22,15 @@ var (
 	ErrUnderpriced   = gethpool.ErrReplaceUnderpriced
 	ErrInsufficient  = core.ErrInsufficientFunds
 	errFeeBelowFloor = errors.New("max fee per gas less than block base fee")
+
+	errUnreadableState   = errors.New("the pool cannot read the state of block") // its number follows
+	errGappedDelegated   = errors.New("gapped-nonce tx from delegated accounts")
+	errAuthorityReserved = errors.New("authority already reserved")
 )
 
 // Overloaded reports whether the transaction may be accepted when tried again later: nothing is wrong with it.
 func Overloaded(err error) bool {
-	return errors.Is(err, ErrFull) || errors.Is(err, ErrAccountFull) || errors.Is(err, legacypool.ErrTxPoolOverflow) ||
-		errors.Is(err, gethpool.ErrAccountLimitExceeded)
+	return errors.Is(err, ErrFull) || errors.Is(err, ErrAccountFull) || errors.Is(err, errUnreadableState)
 }
 
 // label is the bounded metric label of a refusal.

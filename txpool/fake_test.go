@@ -2,8 +2,9 @@ package txpool
 
 import (
 	"crypto/ecdsa"
-	"github.com/bornode/bornode/block"
+	"maps"
 	"math/big"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,8 @@ import (
 	"github.com/ethereum/go-ethereum/triedb"
 	"github.com/holiman/uint256"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/block"
 )
 
 // fakeChain is a chain whose blocks only move nonces and balances, over a real state database in memory.
@@ -26,14 +29,22 @@ type fakeChain struct {
 	db     state.Database
 	config *params.ChainConfig
 	floor  atomic.Uint64
+	priced atomic.Bool // the base fee follows the market
 
-	mu   sync.Mutex
-	head *types.Header
+	mu      sync.Mutex
+	head    *types.Header
+	changes map[common.Hash]fakeChange
+}
+
+// fakeChange is what a block changed of its parent's accounts.
+type fakeChange struct {
+	parent   *types.Header
+	accounts []common.Address
 }
 
 func newFakeChain(t *testing.T, rich ...common.Address) *fakeChain {
 	cfg := *params.MergedTestChainConfig
-	c := &fakeChain{t: t, config: &cfg, db: state.NewDatabase(triedb.NewDatabase(rawdb.NewMemoryDatabase(), nil), nil)}
+	c := &fakeChain{t: t, config: &cfg, changes: make(map[common.Hash]fakeChange), db: state.NewDatabase(triedb.NewDatabase(rawdb.NewMemoryDatabase(), nil), nil)}
 	c.head = &types.Header{Number: new(big.Int), Root: types.EmptyRootHash, Difficulty: new(big.Int), GasLimit: 300_000_000, BaseFee: new(big.Int), Time: 1}
 	c.next(c.head, func(s *state.StateDB) {
 		for _, a := range rich {
@@ -48,12 +59,33 @@ func (c *fakeChain) next(parent *types.Header, change func(*state.StateDB)) *typ
 	s, err := state.New(parent.Root, c.db)
 	require.NoError(c.t, err)
 	change(s)
-	root, err := s.Commit(c.config.Rules(common.Big1, true, 1), parent.Number.Uint64()+1)
+	root, update, err := s.CommitWithUpdate(c.config.Rules(common.Big1, true, 1), parent.Number.Uint64()+1)
 	require.NoError(c.t, err)
 	h := types.CopyHeader(parent)
 	h.ParentHash, h.Number, h.Root, h.Time = parent.Hash(), new(big.Int).Add(parent.Number, common.Big1), root, parent.Time+1
+	c.mu.Lock()
+	c.changes[h.Hash()] = fakeChange{parent, slices.Collect(maps.Keys(update.AccountsOrigin))}
+	c.mu.Unlock()
 	c.set(h)
 	return h
+}
+
+// ChangedAccounts knows all blocks that next made.
+func (c *fakeChain) ChangedAccounts(from, to *types.Header) (changed []common.Address, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for from.Hash() != to.Hash() {
+		higher := &to
+		if from.Number.Cmp(to.Number) > 0 {
+			higher = &from
+		}
+		x, ok := c.changes[(*higher).Hash()]
+		if !ok {
+			return nil, false
+		}
+		changed, *higher = append(changed, x.accounts...), x.parent
+	}
+	return changed, true
 }
 
 func (c *fakeChain) set(h *types.Header) {
@@ -65,7 +97,7 @@ func (c *fakeChain) set(h *types.Header) {
 func (c *fakeChain) Config() *params.ChainConfig { return c.config }
 
 func (c *fakeChain) Params() block.Parameters {
-	return block.Parameters{BaseFeeFixed: true, BaseFee: c.floor.Load()}
+	return block.Parameters{BaseFeeFixed: !c.priced.Load(), BaseFee: c.floor.Load()}
 }
 
 func (c *fakeChain) CurrentHeader() *types.Header {
@@ -133,7 +165,7 @@ func open(t *testing.T, c *fakeChain, change func(*Config, *Deps)) *Pool {
 func settle(t *testing.T, p *Pool) {
 	p.HeadChanged()
 	require.Eventually(t, func() bool {
-		return p.adapter.head.Load().Hash() == p.chain.CurrentHeader().Hash()
+		return p.view.Load().hash == p.chain.CurrentHeader().Hash()
 	}, waitTime, pollTime)
 	// The owner goroutine serves one thing at a time: once it answers, it has finished moving.
 	r := &request{done: make(chan struct{})}

@@ -34,75 +34,58 @@ func (p *Pool) dropForbidden(head *types.Header) {
 		p.tellUnreadable(head, err)
 		return
 	}
-	p.mu.Lock()
-	switched := len(p.mu.abandoned) > 0
-	p.mu.Unlock()
+	p.returned.Lock()
+	switched := len(p.returned.waiting) > 0
+	p.returned.Unlock()
 	if p.deps.Allowed == nil || now == p.lists && !switched {
 		return
 	}
-	gone, keep, dropped, err := p.forbidden()
+	p.listed.Add(1)
+	bad, err := p.forbidden()
 	if err != nil {
 		p.tellUnreadable(head, err)
 		return
 	}
 	p.lists = now
-	if dropped == 0 {
+	if len(bad) == 0 {
 		return
 	}
-	p.dropping.Lock()
-	p.adapter.gone.Store(&gone)
-	p.legacy.Reset(nil, head)
-	p.adapter.gone.Store(nil)
-	p.legacy.Reset(nil, head)
-	p.legacy.Add(keep, true)
-	p.dropping.Unlock()
-	p.log.Info("dropped transactions that are no longer allowed", zap.Uint64("height", head.Number.Uint64()), zap.Int("dropped", dropped), zap.Int("accounts", len(gone)))
+	dropped, at := 0, p.now()
+	p.mu.Lock()
+	for a, f := range bad {
+		dropped += p.book.relist(a, a.state.nonce, at, func(e *entry) bool { return !f.forbids(e) })
+	}
+	p.mu.Unlock()
+	p.log.Info("dropped transactions that are no longer allowed", zap.Uint64("height", head.Number.Uint64()), zap.Int("dropped", dropped), zap.Int("accounts", len(bad)))
 }
 
 func (p *Pool) tellUnreadable(head *types.Header, err error) {
 	p.log.Warn("the lists of accounts cannot be read; transactions that are no longer allowed stay for now", zap.Uint64("height", head.Number.Uint64()), zap.Error(err))
 }
 
-// forbidden finds the accounts with transactions that are not allowed, and the other transactions of those accounts. The
-// error says that the lists cannot be read: then nothing is known to be forbidden.
-func (p *Pool) forbidden() (gone map[common.Address]bool, keep []*types.Transaction, dropped int, err error) {
-	gone = make(map[common.Address]bool)
-	all, queued := p.legacy.Content()
-	for from, txs := range queued {
-		all[from] = append(all[from], txs...) // their nonces lie above the executable ones
-	}
-	for from, txs := range all {
+// prohibition is what the lists forbid an account that has transactions.
+type prohibition struct{ send, create bool }
+
+func (f prohibition) forbids(e *entry) bool { return f.send || f.create && e.tx.To() == nil }
+
+// forbidden finds the accounts with transactions that are not allowed. The error says that the lists cannot be read: then
+// nothing is known to be forbidden.
+func (p *Pool) forbidden() (map[*account]prohibition, error) {
+	bad := make(map[*account]prohibition)
+	for from, a := range p.book.accounts {
 		send, create := p.deps.Allowed(from, false), error(nil)
-		var good []*types.Transaction
-		for _, tx := range txs {
-			if create == nil && send == nil && tx.To() == nil {
+		for _, e := range a.all() {
+			if send == nil && e.tx.To() == nil {
 				create = p.deps.Allowed(from, true)
-			}
-			if send == nil && (tx.To() != nil || create == nil) {
-				good = append(good, tx)
+				break
 			}
 		}
 		if err := errors.Join(send, create); errors.Is(err, ErrUnreadable) {
-			return nil, nil, 0, err
+			return nil, err
 		}
-		if len(good) < len(txs) {
-			gone[from], keep, dropped = true, append(keep, good...), dropped+len(txs)-len(good)
-		}
-	}
-	return gone, keep, dropped, nil
-}
-
-// splitAllowed splits transactions by the answers of precheck. What nobody could judge is kept, and judged at the next head.
-func (p *Pool) splitAllowed(txs types.Transactions, errs []error) (yes, no types.Transactions) {
-	for i, tx := range txs {
-		if errors.Is(errs[i], ErrUnreadable) {
-			p.lists = lists{}
-		}
-		if errors.Is(errs[i], ErrNotAllowed) {
-			no = append(no, tx)
-		} else {
-			yes = append(yes, tx)
+		if send != nil || create != nil {
+			bad[a] = prohibition{send != nil, create != nil}
 		}
 	}
-	return yes, no
+	return bad, nil
 }

@@ -53,18 +53,16 @@ func (p *Pool) openJournal() error {
 		j.held = append(j.held, txs[i].Hash())
 	}
 	if len(txs) > 0 {
-		errs, added := make([]error, len(txs)), 0
-		p.precheck(txs, errs)
-		good, _ := p.splitAllowed(txs, errs)
-		for _, err := range p.legacy.Add(good, true) {
+		added := 0
+		for _, err := range p.putBack(txs) {
 			if err == nil {
 				added++
 			}
 		}
+		p.publish()
 		p.log.Info("transactions of the journal are in the pool", zap.Int("read", len(txs)), zap.Int("added", added))
 	}
 	p.journal = j
-	p.slots = p.count()
 	p.rewriteJournal()
 	if j.file == nil {
 		return fmt.Errorf("open transaction journal %s: cannot write; check the directory and its permissions", j.path)
@@ -204,7 +202,7 @@ func (j *journal) append(buf []byte) error {
 // rewriteJournal replaces the file by one with only the transactions still in the pool.
 func (p *Pool) rewriteJournal() {
 	j := p.journal
-	if err := j.rewrite(p.legacy.Get); err != nil {
+	if err := j.rewrite(p.Get); err != nil {
 		p.log.Error("transaction journal cannot be rewritten", zap.String("file", j.path), zap.Error(err))
 		j.kept = j.size // not again at every transaction
 	}

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	gethpool "github.com/ethereum/go-ethereum/core/txpool"
-	"github.com/ethereum/go-ethereum/core/txpool/legacypool"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/event"
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +28,8 @@ type Deps struct {
 	FS       vfs.FS // of the journal; nil: the operating system's
 	Log      *zap.Logger
 	Registry prometheus.Registerer
+
+	now func() time.Time // of tests; nil: the system's
 }
 
 // Senders gives the account that signed a transaction, and attaches it to the transaction for types.Sender with the
@@ -43,42 +43,61 @@ type Pool struct {
 	cfg     Config
 	deps    Deps
 	chain   Chain
-	floor   atomic.Pointer[big.Int] // base fee that no coming block undercuts, as of the head: what offers less could not enter one
-	adapter *chainAdapter
-	legacy  *legacypool.LegacyPool
 	signer  types.Signer
 	metrics *metrics
 	log     *zap.Logger
+	now     func() time.Time
+
+	fees atomic.Pointer[fees] // as of the head
+	view atomic.Pointer[view] // the accounts at the head
+	room atomic.Int64         // slots that are free or that gapped entries would give up
+	// listed counts changes of the lists: what precheck found allowed is asked again when they changed meanwhile.
+	listed atomic.Uint64
+
+	mu   sync.RWMutex // guards book, and what it holds but for the entries of executable lists
+	book *book        // changed by run alone
 
 	ctx      context.Context
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
 	requests chan *request
 	moved    chan struct{} // capacity 1: the head changed or transactions were abandoned
-
-	mu struct {
-		sync.Mutex
-		abandoned []abandoned
-	}
-	events eventQueue
-
-	dropping sync.RWMutex // held while legacypool's nonces are not those of the accounts
+	events   eventQueue
 	closed   sync.Once
 	closeErr error
 
+	returned struct {
+		sync.Mutex
+		waiting []abandoned
+	}
+	fullRecoveries struct {
+		sync.Mutex
+		rate
+	}
+
 	// Owned by run.
-	slots     uint64 // upper bound of the slots in use
-	recounted bool   // slots was counted exactly at this head
-	lists     lists  // what Allowed judges by, at the pool's head
-	journal   *journal
+	lists        lists // what Allowed judges by, at the pool's head
+	examineAll   bool  // at the next head: an account could not be read
+	expired      time.Time
+	replacements rate       // free ones of all accounts
+	superseded   superseded // hashes of what they replaced
+	journal      *journal
+}
+
+// fees is what the chain's parameters say of fees.
+type fees struct {
+	floor *big.Int // base fee that no coming block undercuts: what offers less could not enter one
+	free  bool     // fixed at 0
 }
 
 // request is one call of Add on its way to the owner goroutine.
 type request struct {
-	txs   []*types.Transaction
-	errs  []error
-	local bool
-	done  chan struct{}
+	txs     []*types.Transaction
+	entries []*entry // nil where errs has an error
+	errs    []error
+	local   bool
+	listed  uint64 // Pool.listed before Allowed was asked
+	done    chan struct{}
 }
 
 // New starts the pool at the chain's head and loads the journal, if there is one.
@@ -89,36 +108,29 @@ func New(cfg Config, c Chain, deps Deps) (*Pool, error) {
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}
+	if deps.now == nil {
+		deps.now = time.Now
+	}
 	p := &Pool{
-		cfg: cfg, deps: deps, chain: c, adapter: &chainAdapter{Chain: c}, log: deps.Log,
-		signer:   types.LatestSigner(c.Config()),
+		cfg: cfg, deps: deps, chain: c, log: deps.Log, now: deps.now, signer: types.LatestSigner(c.Config()), book: newBook(),
 		requests: make(chan *request, maxWaiting), moved: make(chan struct{}, 1),
 	}
-	p.setFloor()
+	p.events.ready = make(chan struct{}, 1)
+	p.setFees()
+	p.noteRoom()
+	head := c.CurrentHeader()
+	v, err := p.openView(head)
+	if err == nil {
+		p.view.Store(v)
+		p.lists, err = p.listsAt(head)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start the transaction pool at block %d: %w", head.Number, err)
+	}
 	p.metrics = newMetrics(deps.Registry, p)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	head := c.CurrentHeader()
-	p.adapter.head.Store(head)
-
-	// Admission keeps the pool within our limits, so legacypool's limits only have to lie above them: its own way of
-	// keeping them is to drop what it accepted.
-	slack := 2 * cfg.GlobalSlots
-	p.legacy = legacypool.New(legacypool.Config{
-		PriceLimit: 1, // not used once Init was given the minimum tip
-		PriceBump:  cfg.PriceBump, AccountSlots: cfg.AccountSlots, GlobalSlots: slack, AccountQueue: slack, GlobalQueue: slack,
-		Lifetime: cfg.Lifetime,
-	}, p.adapter)
-	err := p.legacy.Init(0, head, gethpool.NewReservationTracker().NewHandle(0))
-	if err != nil {
-		p.cancel()
-		return nil, fmt.Errorf("start the transaction pool at block %d: %w", head.Number, err)
-	}
-	if p.lists, err = p.listsAt(head); err != nil {
-		p.cancel()
-		p.legacy.Close()
-		return nil, fmt.Errorf("start the transaction pool at block %d: %w", head.Number, err)
-	}
-	p.startEvents()
+	p.wg.Add(1)
+	go p.sendEvents()
 	if cfg.Journal != "" {
 		if err := p.openJournal(); err != nil {
 			p.Close()
@@ -134,12 +146,10 @@ func New(cfg Config, c Chain, deps Deps) (*Pool, error) {
 func (p *Pool) Close() error {
 	p.closed.Do(func() {
 		p.cancel()
-		p.closeErr = p.legacy.Close()
+		p.events.scope.Close() // frees the sender if it waits for a subscriber
 		p.wg.Wait()
 		if p.journal != nil {
-			if err := p.journal.close(); p.closeErr == nil {
-				p.closeErr = err
-			}
+			p.closeErr = p.journal.close()
 		}
 	})
 	return p.closeErr
@@ -153,11 +163,11 @@ func (p *Pool) HeadChanged() {
 	}
 }
 
-// setFloor follows the base fee, which may change by vote. What the pool holds below a new one stays, as it does below
+// setFees follows the base fee, which may change by vote. What the pool holds below a new one stays, as it does below
 // a market's fee: no block takes it, and its sender may replace it.
-func (p *Pool) setFloor() {
+func (p *Pool) setFees() {
 	params := p.chain.Params()
-	p.floor.Store(new(big.Int).SetUint64(params.BaseFee))
+	p.fees.Store(&fees{floor: new(big.Int).SetUint64(params.BaseFee), free: params.BaseFeeFixed && params.BaseFee == 0})
 }
 
 func (p *Pool) run() {
@@ -168,22 +178,40 @@ func (p *Pool) run() {
 		defer t.Stop()
 		rejournal = t.C
 	}
+	expire := time.NewTicker(expireEvery)
+	defer expire.Stop()
 	for {
 		select {
 		case r := <-p.requests:
-			p.admit(p.gather(r))
+			p.admit(p.gatherRequests(r))
 		case <-p.moved:
 			p.move()
+		case <-expire.C:
+			p.expireGapped()
 		case <-rejournal:
 			p.rewriteJournal()
 		case <-p.ctx.Done():
 			return
 		}
+		p.publish()
 	}
 }
 
-// gather takes the calls that wait already, up to maxBatch transactions: one round of legacypool serves them all.
-func (p *Pool) gather(first *request) []*request {
+// publish hands on what became executable, and tells others how much room there is.
+func (p *Pool) publish() {
+	p.noteRoom()
+	if len(p.book.news) > 0 {
+		p.metrics.lost.Add(float64(p.events.put(p.book.news)))
+		p.book.news = nil
+	}
+}
+
+func (p *Pool) noteRoom() {
+	p.room.Store(int64(p.cfg.GlobalSlots) - int64(p.book.slots) + int64(p.book.evictable)) //nolint:gosec // validated
+}
+
+// gatherRequests takes the calls that wait already, up to maxBatch transactions: one round serves them all.
+func (p *Pool) gatherRequests(first *request) []*request {
 	rs, n := []*request{first}, len(first.txs)
 	for n < maxBatch {
 		select {
@@ -200,57 +228,32 @@ func (p *Pool) gather(first *request) []*request {
 func (p *Pool) move() {
 	start := time.Now()
 	head := p.chain.CurrentHeader()
-	if head.Hash() != p.adapter.head.Load().Hash() {
-		p.adapter.head.Store(head)
-		p.setFloor()
-		p.legacy.Reset(nil, head) // no old head: abandoned transactions come back through Abandoned
-		p.recounted = false
+	if head.Hash() != p.view.Load().hash {
+		if err := p.follow(head); err != nil {
+			p.log.Warn("the pool cannot read the state of the newest block; it stays at the one before and tries again at the next",
+				zap.Uint64("height", head.Number.Uint64()), zap.Error(err))
+			return
+		}
 		p.dropForbidden(head)
 		p.metrics.reset.Observe(time.Since(start).Seconds())
 	}
 	p.readd(head.Hash())
+	p.expireGapped()
 }
 
-// Has reports whether the pool holds the transaction.
-func (p *Pool) Has(hash common.Hash) bool { return p.legacy.Has(hash) }
-
-// Get is a transaction of the pool, or nil.
-func (p *Pool) Get(hash common.Hash) *types.Transaction { return p.legacy.Get(hash) }
-
-// Nonce is the account's next nonce after all its executable transactions in the pool.
-func (p *Pool) Nonce(a common.Address) uint64 {
-	p.dropping.RLock()
-	defer p.dropping.RUnlock()
-	return p.legacy.Nonce(a)
-}
-
-// Stats counts the executable transactions and those that wait for a missing nonce.
-func (p *Pool) Stats() (pending, queued int) { return p.legacy.Stats() }
-
-// Content lists executable and waiting transactions by account, in nonce order. The slices are the caller's.
-func (p *Pool) Content() (pending, queued map[common.Address][]*types.Transaction) {
-	return p.legacy.Content()
-}
-
-// ContentFrom is Content of one account.
-func (p *Pool) ContentFrom(a common.Address) (pending, queued []*types.Transaction) {
-	return p.legacy.ContentFrom(a)
-}
-
-// Pending is the hashes of all executable transactions, each account's in nonce order.
-func (p *Pool) Pending() []common.Hash {
-	pending, _ := p.legacy.Content()
-	n := 0
-	for _, txs := range pending {
-		n += len(txs)
+// expireGapped drops what has waited too long for a missing nonce.
+func (p *Pool) expireGapped() {
+	now := p.now()
+	if now.Sub(p.expired) < expireEvery {
+		return
 	}
-	hashes := make([]common.Hash, 0, n)
-	for _, txs := range pending {
-		for _, tx := range txs {
-			hashes = append(hashes, tx.Hash())
-		}
+	p.expired = now
+	p.mu.Lock()
+	dropped := p.book.expire(now, p.cfg.Lifetime)
+	p.mu.Unlock()
+	if dropped > 0 {
+		p.log.Debug("dropped transactions that waited too long for a missing nonce", zap.Int("dropped", dropped))
 	}
-	return hashes
 }
 
 // Subscribe delivers every transaction that becomes executable, those put back after a branch switch included. A slow

@@ -140,7 +140,7 @@ func TestFullPoolKeepsWhatItAccepted(t *testing.T) {
 	var accepted, mined []*types.Transaction
 	for n := uint64(0); n < 10; n++ {
 		for _, s := range ss {
-			tx := s.tx(t, c, n, int64(n)+1) // later ones pay more: legacypool alone would evict the first
+			tx := s.tx(t, c, n, int64(n)+1) // later ones pay more, and evict nothing
 			switch err := one(p, tx); {
 			case err == nil:
 				accepted = append(accepted, tx)
@@ -241,7 +241,7 @@ func TestSourceOrder(t *testing.T) {
 	require.Equal(t, []step{{d.addr, 0}, {d.addr, 1}, {a.addr, 0}, {a.addr, 1}, {b.addr, 0}}, walk(2, common.Address{}), "nonce 1 of b cannot pay")
 }
 
-// A switch far deeper than legacypool's 64 blocks gives every transaction back, even when the call comes while the
+// A switch of many blocks gives every transaction back, even when the call comes while the
 // chain still shows the old branch.
 func TestAbandonedTransactionsReturn(t *testing.T) {
 	ss, addrs := senders(t, 4)

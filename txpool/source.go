@@ -3,34 +3,45 @@ package txpool
 import (
 	"container/heap"
 	"math/big"
+	"slices"
+	"time"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/holiman/uint256"
 )
 
 // Source hands out the pool's executable transactions for one block: highest tip first, among equals the one seen
-// first, each account's in nonce order. It is a snapshot and belongs to one goroutine.
+// first, each account's in nonce order. It is a snapshot and belongs to one goroutine; what the pool does meanwhile
+// changes nothing in it.
 type Source struct {
 	heads   tipHeap
-	baseFee *big.Int
+	baseFee uint256.Int
 }
 
 // Source is a fresh source for a block with this base fee (nil: 0). Transactions that cannot pay it are left out,
-// with those behind them.
+// with those behind them. It holds the pool's lock while it copies one slice header per account.
 func (p *Pool) Source(baseFee *big.Int) *Source {
-	if baseFee == nil {
-		baseFee = new(big.Int)
+	s := new(Source)
+	if baseFee != nil && s.baseFee.SetFromBig(baseFee) {
+		return s // nobody can pay it
 	}
-	pending, _ := p.legacy.Content()
-	s := &Source{baseFee: baseFee, heads: make(tipHeap, 0, len(pending))}
-	for from, txs := range pending {
-		a := &account{from: from, txs: txs}
-		if a.price(baseFee) {
-			s.heads = append(s.heads, a)
+	runs := p.executableRuns()
+	s.heads = make(tipHeap, 0, len(runs))
+	for _, txs := range runs {
+		h := head{txs: txs}
+		if h.price(&s.baseFee) {
+			s.heads = append(s.heads, h)
 		}
 	}
 	heap.Init(&s.heads)
 	return s
+}
+
+// executableRuns is the executable entries of every account that has some; nothing of them changes.
+func (p *Pool) executableRuns() [][]*entry {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return slices.Clone(p.book.heads)
 }
 
 // Next is the best transaction left, nil at the end. It stays the next one until Shift or Pop.
@@ -38,7 +49,7 @@ func (s *Source) Next() *types.Transaction {
 	if len(s.heads) == 0 {
 		return nil
 	}
-	return s.heads[0].txs[0]
+	return s.heads[0].txs[0].tx
 }
 
 // Shift goes on to the following transaction of the same account: Next was put into the block, or skipped alone.
@@ -46,8 +57,8 @@ func (s *Source) Shift() {
 	if len(s.heads) == 0 {
 		return
 	}
-	a := s.heads[0]
-	if a.txs = a.txs[1:]; a.price(s.baseFee) {
+	h := &s.heads[0]
+	if h.txs = h.txs[1:]; h.price(&s.baseFee) {
 		heap.Fix(&s.heads, 0)
 		return
 	}
@@ -61,43 +72,42 @@ func (s *Source) Pop() {
 	}
 }
 
-type account struct {
-	from common.Address
-	txs  []*types.Transaction
-	tip  *big.Int
+// head is what is left of an account's executable entries, with the tip and the arrival of the first.
+type head struct {
+	txs  []*entry
+	tip  uint256.Int
+	seen time.Time
 }
 
-// price computes the tip of the account's first transaction; false if there is none or it cannot pay the base fee.
-func (a *account) price(baseFee *big.Int) bool {
-	if len(a.txs) == 0 {
+// price reads the first entry; false if there is none or it cannot pay the base fee.
+func (h *head) price(baseFee *uint256.Int) (payable bool) {
+	if len(h.txs) == 0 {
 		return false
 	}
-	tip, err := a.txs[0].EffectiveGasTip(baseFee)
-	a.tip = tip
-	return err == nil
+	h.seen = h.txs[0].tx.Time()
+	h.tip, payable = h.txs[0].effectiveTip(baseFee)
+	return payable
 }
 
-type tipHeap []*account
+type tipHeap []head
 
 func (h tipHeap) Len() int      { return len(h) }
 func (h tipHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 func (h tipHeap) Push(x any)    { panic("txpool: a source only shrinks") }
 func (h tipHeap) Less(i, j int) bool {
-	if c := h[i].tip.Cmp(h[j].tip); c != 0 {
+	if c := h[i].tip.Cmp(&h[j].tip); c != 0 {
 		return c > 0
 	}
-	ti, tj := h[i].txs[0].Time(), h[j].txs[0].Time()
-	if !ti.Equal(tj) {
-		return ti.Before(tj)
+	if !h[i].seen.Equal(h[j].seen) {
+		return h[i].seen.Before(h[j].seen)
 	}
-	return h[i].from.Cmp(h[j].from) < 0
+	return h[i].txs[0].from.Cmp(h[j].txs[0].from) < 0
 }
 
 func (h *tipHeap) Pop() any {
 	old := *h
 	n := len(old) - 1
-	x := old[n]
-	old[n] = nil
+	old[n] = head{}
 	*h = old[:n]
-	return x
+	return nil // nobody asks: the element is gone
 }

@@ -29,7 +29,7 @@ const (
 
 const (
 	maxRate      = 100_000
-	maxSize      = 120 << 10 // legacypool refuses transactions above 128 KiB
+	maxSize      = 120 << 10 // the pool refuses transactions above 128 KiB
 	tick         = 10 * time.Millisecond
 	followEvery  = 4 * time.Millisecond
 	maxPerBatch  = 500
