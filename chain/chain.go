@@ -241,7 +241,7 @@ func unreadable(err error) error {
 // one begun: the state holds nothing that the blocks do not. An operator decides instead if blocks were pruned, or if that
 // happened before and did not help.
 func (c *Chain) openSoundStates() (*states, error) {
-	damage := markedDamage(c.cfg.Dir)
+	damage := markedDamage(c.cfg.files(), c.cfg.Dir)
 	if damage == nil {
 		s, err := openStates(&c.cfg, c.params.MaxReversible, c.sameHistory, c.reportFault)
 		if err == nil || exit.Code(err) != exit.Damage {
@@ -249,10 +249,10 @@ func (c *Chain) openSoundStates() (*states, error) {
 		}
 		damage = err
 	}
-	if exit.Code(damage) != exit.Damage || c.store.FirstHeight() > 0 || damagedAside(c.cfg.Dir) >= maxDamagedAside {
+	if exit.Code(damage) != exit.Damage || c.store.FirstHeight() > 0 || damagedAside(c.cfg.files()) >= maxDamagedAside {
 		return nil, damage
 	}
-	to, err := setStateAside(c.cfg.Dir, asideDamaged)
+	to, err := setStateAside(c.cfg.files(), c.cfg.Dir, asideDamaged)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("set the damaged state aside: %w", err), damage)
 	}
@@ -266,7 +266,7 @@ func (c *Chain) replaceStates() error {
 	if err := c.states.close(common.Hash{}); err != nil {
 		return err
 	}
-	to, err := setStateAside(c.cfg.Dir, "of-no-stored-block")
+	to, err := setStateAside(c.cfg.files(), c.cfg.Dir, "of-no-stored-block")
 	if err != nil {
 		return fmt.Errorf("set the state on disk aside: %w", err)
 	}

@@ -62,7 +62,7 @@ func CheckState(ctx context.Context, cfg Config, blocks StoredHeaders, full bool
 	}
 	store, err := keyvalue.OpenReadOnly(cfg.keyValueDir(), keyvalue.Options{CacheMiB: cfg.DatabaseCacheMiB, Handles: cfg.Handles, Fail: c.noteFailure})
 	if err != nil {
-		c.fault(openFault(cfg.Dir, cfg.keyValueDir(), err))
+		c.fault(OpenFault(cfg.Dir, cfg.keyValueDir(), err))
 		return c.report, c.findings, nil
 	}
 	c.store = store
@@ -91,7 +91,7 @@ func (c *stateCheck) fault(err error) {
 }
 
 func (c *stateCheck) run(ctx context.Context, full bool) error {
-	if err := errors.Join(markedDamage(c.cfg.Dir), c.store.LostWrites()); err != nil {
+	if err := errors.Join(markedDamage(c.cfg.files(), c.cfg.Dir), c.store.LostWrites()); err != nil {
 		c.finding(c.cfg.Dir, err.Error(), "the next start sets the state aside and rebuilds it from the blocks, unless blocks were pruned", false)
 	}
 	if err := checkReadable(c.store); err != nil {

@@ -4,6 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/ethereum/go-ethereum/ethdb"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Config says where and how the state is kept.
@@ -20,6 +24,13 @@ type Config struct {
 	FlushInterval    time.Duration `mapstructure:"flush_interval" comment:"time after which the state is written, likewise: bounds how long a crash re-executes; 0: never for the time alone"`
 	SenderWorkers    int           `mapstructure:"sender_workers" comment:"goroutines that recover senders; 0 uses all cores"`
 	Handles          int           `mapstructure:"handles" comment:"open files of the state database"`
+
+	// FS replaces the operating system's files below Dir, but for those of the database; nil in real use.
+	FS vfs.FS `mapstructure:"-"`
+	// OpenDatabase opens the database of the state; nil in real use, which is Pebble with go-ethereum's ancient directory.
+	// An error says what an OpenFault or a StateFault says. A failure of the disk and damage that shows later are told to
+	// fail, from any goroutine, at most once, with the file if it is known: it should not return.
+	OpenDatabase func(cfg *Config, fail func(file string, err error)) (ethdb.Database, error) `mapstructure:"-"`
 }
 
 // DefaultConfig suits a node with 2 GiB of memory.

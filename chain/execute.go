@@ -66,7 +66,7 @@ func (c *Chain) blockContext(h *types.Header, context EVMChain) vm.BlockContext 
 // zero values, for an account as for BLOCKHASH of a block whose header is damaged. The result is then worth nothing.
 func (r *run) readError() error {
 	if err := r.db.Error(); err != nil {
-		return fmt.Errorf("read state: %w", stateReadFault(r.c.cfg.Dir, err))
+		return fmt.Errorf("read state: %w", stateReadFault(&r.c.cfg, err))
 	}
 	if err := r.context.Err(); err != nil {
 		return fmt.Errorf("read headers: %w", err)

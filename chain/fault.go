@@ -37,8 +37,12 @@ func StateFault(dir, file string, cause error) *exit.Fault {
 // EndByStateFault is StateFault for a running node, which ends by it. If the state is damaged, a mark in its folder has the
 // next start set it aside and rebuild it, and the fault says so. A second call changes nothing.
 func EndByStateFault(dir, file string, cause error) *exit.Fault {
-	f := StateFault(dir, file, cause)
-	if exit.Code(f) != exit.Damage || markDamaged(dir, f) != nil { // without the mark an operator has to move it
+	return endByStateFault(&Config{Dir: dir}, file, cause)
+}
+
+func endByStateFault(cfg *Config, file string, cause error) *exit.Fault {
+	f := StateFault(cfg.Dir, file, cause)
+	if exit.Code(f) != exit.Damage || markDamaged(cfg.files(), f) != nil { // without the mark an operator has to move it
 		return f
 	}
 	f.Mends = true
@@ -49,17 +53,17 @@ func EndByStateFault(dir, file string, cause error) *exit.Fault {
 // stateReadFault makes a node of the state that is missing or not the one that its parent names the end that it is: the
 // database lost writes (a lost file of its write-ahead log, say), which nothing finds before the node is read. pathdb says
 // this in words only. Layers that went while they were read are another error, and no damage.
-func stateReadFault(dir string, err error) error {
+func stateReadFault(cfg *Config, err error) error {
 	var missing *trie.MissingNodeError
 	if errors.As(err, &missing) && strings.Contains(missing.Error(), "unexpected node") {
-		return EndByStateFault(dir, "", err)
+		return endByStateFault(cfg, "", err)
 	}
 	return err
 }
 
-// openFault describes why the state database does not open. A refusal (of the system, of a lock, of a format) says nothing
+// OpenFault describes why the state database does not open. A refusal (of the system, of a lock, of a format) says nothing
 // about what the database holds: it must not be moved away for it.
-func openFault(dir, file string, cause error) error {
+func OpenFault(dir, file string, cause error) error {
 	said := cause.Error() // Pebble and go-ethereum say some refusals in words only
 	if errors.Is(cause, os.ErrPermission) || errors.Is(cause, syscall.EAGAIN) || errors.Is(cause, syscall.EBUSY) || strings.Contains(said, "lock held by current process") ||
 		strings.Contains(said, "locking failed") || strings.Contains(said, "written in unknown format") {

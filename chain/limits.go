@@ -17,7 +17,8 @@ const (
 	changedBlocks   = 64      // executed blocks of which the changed accounts are remembered
 	changedAccounts = 1 << 18 // in all of them together; about 5 MiB
 
-	maxDamagedAside = 4 // damaged states that starts set aside by themselves, since an operator removed such folders last
+	maxMarkBytes    = 64 << 10 // of the file that names a state's damage
+	maxDamagedAside = 4        // damaged states that starts set aside by themselves, since an operator removed such folders last
 
 	layersKept      = 128 // state layers that pathdb keeps in memory
 	blockHashWindow = 256 // newest blocks whose hashes BLOCKHASH gives

@@ -21,7 +21,6 @@ import (
 	"github.com/bornode/bornode/chain/keyvalue"
 	"github.com/bornode/bornode/internal/exit"
 	"github.com/bornode/bornode/internal/format"
-	"github.com/bornode/bornode/internal/vfs"
 )
 
 // states is the state database: Pebble with an ancient directory (pathdb keeps its history, and so its rollback,
@@ -52,24 +51,21 @@ func (c *Config) history(maxReversible uint64) uint64 {
 // genesis' first, belongs to an irreversible block and led to the root that the database remembers for the id.
 // A failure of the disk later is told to fail, which ends the process.
 func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf func(root common.Hash) (uint64, bool)) bool, fail func(*exit.Fault)) (*states, error) {
-	if err := format.StampFolder(cfg.Dir, format.State, vfs.Public); err != nil {
+	files := cfg.files()
+	err := files.Mkdir(".")
+	if err == nil {
+		err = format.Stamp(files, cfg.Dir, format.State)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open the state database: %w", err)
 	}
-	kv, err := keyvalue.Open(cfg.keyValueDir(), keyvalue.Options{CacheMiB: cfg.DatabaseCacheMiB, Handles: cfg.Handles, Fail: func(file string, err error) {
-		fail(EndByStateFault(cfg.Dir, file, err))
-	}})
+	open := openPebble
+	if cfg.OpenDatabase != nil {
+		open = cfg.OpenDatabase
+	}
+	disk, err := open(cfg, func(file string, err error) { fail(endByStateFault(cfg, file, err)) })
 	if err != nil {
-		return nil, openFault(cfg.Dir, cfg.keyValueDir(), err)
-	}
-	if err := kv.LostWrites(); err != nil {
-		return nil, errors.Join(StateFault(cfg.Dir, cfg.keyValueDir(), err), kv.Close())
-	}
-	var disk ethdb.Database
-	if err := recoverPanic(func() (err error) {
-		disk, err = rawdb.Open(kv, rawdb.OpenOptions{Ancient: cfg.ancientDir()})
-		return err
-	}); err != nil {
-		return nil, errors.Join(openFault(cfg.Dir, cfg.ancientDir(), err), kv.Close())
+		return nil, err
 	}
 	if err := checkReadable(disk); err != nil {
 		return nil, errors.Join(StateFault(cfg.Dir, cfg.keyValueDir(), err), disk.Close())
@@ -92,6 +88,24 @@ func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf fun
 		return nil, errors.Join(StateFault(cfg.Dir, "", err), disk.Close())
 	}
 	return s, nil
+}
+
+// openPebble opens Pebble and, beside it, the ancient directory. What fails later is told to fail.
+func openPebble(cfg *Config, fail func(file string, err error)) (disk ethdb.Database, err error) {
+	kv, err := keyvalue.Open(cfg.keyValueDir(), keyvalue.Options{CacheMiB: cfg.DatabaseCacheMiB, Handles: cfg.Handles, Fail: fail})
+	if err != nil {
+		return nil, OpenFault(cfg.Dir, cfg.keyValueDir(), err)
+	}
+	if err := kv.LostWrites(); err != nil {
+		return nil, errors.Join(StateFault(cfg.Dir, cfg.keyValueDir(), err), kv.Close())
+	}
+	if err := recoverPanic(func() (err error) {
+		disk, err = rawdb.Open(kv, rawdb.OpenOptions{Ancient: cfg.ancientDir()})
+		return err
+	}); err != nil {
+		return nil, errors.Join(OpenFault(cfg.Dir, cfg.ancientDir(), err), kv.Close())
+	}
+	return disk, nil
 }
 
 // become takes the place of a closed database. Only readers of the layers may be under way: they see the old ones or the new.

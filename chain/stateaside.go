@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/ethdb"
 
 	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Keys of the state database that say which state it holds (go-ethereum's core/rawdb). pathdb takes one that cannot be
@@ -23,25 +26,25 @@ const (
 	asideDamaged  = "damaged"     // reason of a state that was set aside since it is damaged
 )
 
-// markDamaged asks the next start to set the state aside. The first cause stays.
-func markDamaged(dir string, cause error) error {
-	f, err := os.OpenFile(filepath.Join(dir, damageMark), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
-	if errors.Is(err, os.ErrExist) {
-		return nil
+// files is the folder of the state.
+func (c *Config) files() vfs.FS {
+	if c.FS != nil {
+		return c.FS
 	}
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(cause.Error())
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return syncFolder(dir)
+	return vfs.OS(c.Dir, vfs.Public)
 }
 
-// markedDamage is why the state is to be set aside; nil: it is not.
-func markedDamage(dir string) error {
-	cause, err := os.ReadFile(filepath.Join(dir, damageMark))
+// markDamaged asks the next start to set the state aside. The first cause stays.
+func markDamaged(files vfs.FS, cause error) error {
+	if err := vfs.CreateFile(files, damageMark, []byte(cause.Error())); !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// markedDamage is why the state in dir is to be set aside; nil: it is not.
+func markedDamage(files vfs.FS, dir string) error {
+	cause, err := vfs.ReadFile(files, damageMark, maxMarkBytes)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
@@ -54,9 +57,14 @@ func markedDamage(dir string) error {
 }
 
 // damagedAside counts the states that starts have set aside since they were damaged.
-func damagedAside(dir string) int {
-	found, _ := filepath.Glob(filepath.Join(dir, stateAsideDir, "*-"+asideDamaged)) // the pattern is sound
-	return len(found)
+func damagedAside(files vfs.FS) (count int) {
+	names, _ := files.List(stateAsideDir) // one that cannot be read holds none that an operator could find
+	for _, name := range names {
+		if strings.HasSuffix(name, "-"+asideDamaged) {
+			count++
+		}
+	}
+	return count
 }
 
 // checkReadable tells a state database that is new from one whose identity cannot be read.
@@ -94,42 +102,38 @@ func readable(db ethdb.KeyValueStore, key string) (there bool, err error) {
 }
 
 // setStateAside moves everything in the state directory to a folder below it, named by time and reason, where no start
-// looks. It may be removed when the node's head has its state again.
-func setStateAside(dir, reason string) (to string, err error) {
-	entries, err := os.ReadDir(dir)
+// looks, and gives that folder's path. It may be removed when the node's head has its state again.
+func setStateAside(files vfs.FS, dir, reason string) (to string, err error) {
+	names, err := files.List(".")
 	if err != nil {
 		return "", err
 	}
-	to = filepath.Join(dir, stateAsideDir, time.Now().UTC().Format("2006-01-02T150405.000Z")+"-"+reason)
-	if err := os.MkdirAll(to, 0o750); err != nil {
+	to = path.Join(stateAsideDir, time.Now().UTC().Format("2006-01-02T150405.000Z")+"-"+reason)
+	if err := files.Mkdir(to); err != nil {
 		return "", err
 	}
-	for _, e := range entries {
-		if e.Name() == stateAsideDir || e.Name() == format.FileName {
+	marked := false
+	for _, name := range names {
+		switch name {
+		case stateAsideDir, format.FileName, damageMark + vfs.TemporarySuffix:
+			continue
+		case damageMark:
+			marked = true // last: a start that is cut short goes on with this
 			continue
 		}
-		if e.Name() == damageMark {
-			continue // last: a start that is cut short goes on with this
-		}
-		if err := os.Rename(filepath.Join(dir, e.Name()), filepath.Join(to, e.Name())); err != nil {
+		if err := files.Rename(name, path.Join(to, name)); err != nil {
 			return "", err
 		}
 	}
-	for _, d := range []string{to, filepath.Dir(to), dir} {
-		if err := syncFolder(d); err != nil {
+	for _, folder := range []string{to, "."} {
+		if err := files.SyncDir(folder); err != nil {
 			return "", err
 		}
 	}
-	if err := os.Rename(filepath.Join(dir, damageMark), filepath.Join(to, damageMark)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", err
+	if marked {
+		if err := files.Rename(damageMark, path.Join(to, damageMark)); err != nil {
+			return "", err
+		}
 	}
-	return to, syncFolder(dir)
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return filepath.Join(dir, filepath.FromSlash(to)), files.SyncDir(".")
 }

@@ -107,8 +107,8 @@ func TestRefusedStateIsNoDamage(t *testing.T) {
 	require.ErrorContains(t, err, "cannot be opened")
 	require.NotContains(t, err.Error(), "away")
 	require.Equal(t, exit.Failure, exit.Code(err))
-	require.Equal(t, exit.Failure, exit.Code(openFault("state", "state/kv", &os.PathError{Op: "open", Path: "state/kv/LOCK", Err: syscall.EACCES})))
-	require.Equal(t, exit.Damage, exit.Code(openFault("state", "state/kv", errors.New("checksum"))))
+	require.Equal(t, exit.Failure, exit.Code(OpenFault("state", "state/kv", &os.PathError{Op: "open", Path: "state/kv/LOCK", Err: syscall.EACCES})))
+	require.Equal(t, exit.Damage, exit.Code(OpenFault("state", "state/kv", errors.New("checksum"))))
 }
 
 func filesBelow(t *testing.T, dir string) map[string]bool {

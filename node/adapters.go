@@ -61,6 +61,15 @@ func (d syncDriver) Status() blocksync.DriverStatus {
 	}
 }
 
+// AdaptConsensus fills in what block synchronisation asks of the consensus driver and how it judges errors: for whoever
+// wires a node's parts by itself, as sim/nodes does.
+func AdaptConsensus(deps *blocksync.Deps, d *consensus.Driver) { adaptConsensus(deps, d, nil) }
+
+func adaptConsensus(deps *blocksync.Deps, d *consensus.Driver, c *checkpoint) {
+	deps.Driver, deps.FirstSync = syncDriver{d, c}, firstSync{d}
+	deps.Classify, deps.Corrupt = classify, corrupt
+}
+
 // voteVerdicts is the one table from what consensus finds a vote to be worth to what sync does about it.
 var voteVerdicts = [...]blocksync.VoteVerdict{
 	dpos.VoteAccepted: blocksync.VoteAccepted, dpos.VoteKnown: blocksync.VoteKnown, dpos.VoteIrrelevant: blocksync.VoteIrrelevant,

@@ -242,14 +242,15 @@ func (n *Node) openConsensus() (err error) {
 	}
 	syncParams := n.gen.Parameters()
 	syncParams.MaxBlockBytes = block.MaxBlockBytes // what a vote may allow later
-	n.sync, err = blocksync.New(n.cfg.Sync, blocksync.Deps{
-		Host: n.host, Driver: syncDriver{n.driver, point}, Blocks: n.store, Pool: n.pool, Members: n.members, FirstSync: firstSync{n.driver},
-		Params: syncParams, Genesis: n.chain.Genesis().Hash(), Identity: identity,
-		Classify: classify, Corrupt: corrupt, Repairs: repairs{n},
+	syncDeps := blocksync.Deps{
+		Host: n.host, Blocks: n.store, Pool: n.pool, Members: n.members,
+		Params: syncParams, Genesis: n.chain.Genesis().Hash(), Identity: identity, Repairs: repairs{n},
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
 		OnLink:       n.addLink,
 		Log:          n.log.Named("sync"), Registry: n.reg,
-	})
+	}
+	adaptConsensus(&syncDeps, n.driver, point)
+	n.sync, err = blocksync.New(n.cfg.Sync, syncDeps)
 	net.m.Store(n.sync)
 	if err != nil {
 		return err

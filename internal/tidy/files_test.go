@@ -92,7 +92,6 @@ var renamers = map[string]string{
 	"internal/vfs/fs.go":      "the file system itself",
 	"internal/aside/aside.go": "files that are taken away",
 	"internal/aside/move.go":  "files that are taken away",
-	"chain/stateaside.go":     "files that are taken away",
 	"node/backup.go":          "segments are too large to be written from memory; they are synced before they have their name",
 	"node/restore.go":         "the settings file gets its name when the restored folder is whole",
 	"cmd/bornode/ending.go":   "the last words of a process that crashed",
