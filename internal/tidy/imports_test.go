@@ -30,7 +30,7 @@ var level = map[string]int{
 	"transport/rdma/verbs": 2, "transport/rdma/detect": 2,
 	"consensus": 3, "consensus/signer": 3, "sync": 3, "rpc": 3, "wallet": 3,
 	"config": 4, "node": 4, "sim": 4, "sim/model": 4,
-	"testnet": 5, "testnet/proxy": 5, "testnet/load": 5, "bench": 5, "cmd/bornode": 5, "cmd/borcli": 5, "cmd/borwallet": 5, "scripts/rdmalab": 5,
+	"testnet": 5, "testnet/proxy": 5, "testnet/load": 5, "sim/nodes": 5, "sim/nodes/statestore": 1, "bench": 5, "cmd/bornode": 5, "cmd/borcli": 5, "cmd/borwallet": 5, "scripts/rdmalab": 5,
 	"bench/figures": 0, "bench/wire": 4, "bench/forge": 5, "bench/join": 5,
 }
 

@@ -1,0 +1,46 @@
+package nodes
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ethereum/go-ethereum/core"
+	gethlog "github.com/ethereum/go-ethereum/log"
+	"github.com/stretchr/testify/require"
+)
+
+// play runs a scenario in a bubble of its own.
+func play(t *testing.T, s *Scenario) (r *Report) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		r, err = Run(s)
+		require.NoError(t, err)
+	})
+	t.Logf("seed %d: final %d, %d blocks and %d votes heard, %d transactions, %d lives, %d answers, %d of them errors with a cause",
+		s.Seed, r.Final, r.Blocks, r.Votes, r.Transactions, r.Lives, r.Answers, r.Excused)
+	if r.Err() != nil || os.Getenv("BORNODE_TEST_LOG") != "" {
+		t.Log("\n" + strings.Join(r.Log, "\n"))
+		for i, lines := range r.Lines {
+			t.Log(fmt.Sprintf("node %d\n", i) + strings.Join(lines, "\n"))
+		}
+	}
+	return r
+}
+
+func TestMain(m *testing.M) {
+	gethlog.SetDefault(gethlog.NewLogger(gethlog.DiscardHandler()))
+	core.SenderCacher() // its goroutines stay: they must not belong to a bubble
+	os.Exit(m.Run())
+}
+
+func TestQuiet(t *testing.T) {
+	r := play(t, Quiet(1, 30*time.Second))
+	require.NoError(t, r.Err())
+	require.Greater(t, r.Final, uint64(40))
+	require.NotZero(t, r.Transactions)
+}
