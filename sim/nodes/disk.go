@@ -92,6 +92,18 @@ func (m *medium) add(t trouble) {
 	m.troubles = append(m.troubles, &t)
 }
 
+// isWell reports whether a start may go well: nothing fails for good.
+func (m *medium) isWell() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.troubles {
+		if t.forGood {
+			return false
+		}
+	}
+	return !m.full
+}
+
 // setFull and setSlow change how the medium is.
 func (m *medium) setFull(full bool) {
 	m.mu.Lock()

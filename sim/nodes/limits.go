@@ -15,6 +15,10 @@ const (
 	finalAfterHeal  = 10 // blocks that must become final behind the last fault
 	maxOutstanding  = 3  // transactions of an account that are not final
 
+	startsBeforeRemedy = 2                // that end by themselves one after another, before the operator does what the sentence says
+	mostStarts         = 8                // likewise, before no remedy helps
+	lastedLong         = 10 * time.Second // of a life, after which a start has helped
+
 	repairWait = 2 * time.Second
 	flushEvery = 3 * time.Second // of the state
 	pollEvery  = 700 * time.Millisecond

@@ -71,6 +71,7 @@ type node struct {
 type life struct {
 	n      *node
 	number int
+	began  time.Time
 	drive  *drive
 	log    *zap.Logger
 	ctx    context.Context
@@ -109,7 +110,7 @@ func (l *life) isOver() bool {
 // start begins a life on what the disk holds.
 func (n *node) start() {
 	n.born++
-	l := &life{n: n, number: n.born, ready: make(chan struct{}), opened: make(chan struct{}), ended: make(chan struct{})}
+	l := &life{n: n, number: n.born, began: time.Now(), ready: make(chan struct{}), opened: make(chan struct{}), ended: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.drive = newDrive(n.disk, n.medium, n.w.rng.Uint64N(1000), func() { n.w.post(func() { n.cutWasPlanned(l) }) })
 	l.log = n.log.logger(l)
@@ -124,6 +125,7 @@ func (l *life) run() {
 	err := l.open()
 	close(l.opened)
 	if err == nil {
+		l.checkTold()
 		err = l.runParts()
 	}
 	for i := len(l.parts) - 1; i >= 0; i-- {

@@ -3,6 +3,7 @@ package nodes
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,6 +37,26 @@ func TestMain(m *testing.M) {
 	gethlog.SetDefault(gethlog.NewLogger(gethlog.DiscardHandler()))
 	core.SenderCacher() // its goroutines stay: they must not belong to a bubble
 	os.Exit(m.Run())
+}
+
+// TestSeeds plays random scenarios. BORNODE_NODES_SEED plays one seed, BORNODE_LONG=1 more of them.
+func TestSeeds(t *testing.T) {
+	first, count := uint64(1), uint64(4)
+	if os.Getenv("BORNODE_LONG") != "" {
+		count = 60
+	}
+	if one := os.Getenv("BORNODE_NODES_SEED"); one != "" {
+		n, err := strconv.ParseUint(one, 10, 64)
+		require.NoError(t, err)
+		first, count = n, 1
+	}
+	for seed := first; seed < first+count; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := play(t, Random(seed))
+			require.NoError(t, r.Err())
+			require.NotZero(t, r.Transactions)
+		})
+	}
 }
 
 func TestQuiet(t *testing.T) {

@@ -20,9 +20,10 @@ type Scenario struct {
 
 // Fault is one thing that goes wrong: drawn by Random, or put there by a test.
 type Fault struct {
-	At   time.Duration
-	What string
-	run  func(w *world)
+	At    time.Duration
+	What  string
+	stops bool // it may stop a machine or damage its disk
+	run   func(w *world)
 }
 
 // plan puts the scenario's faults into the world's events.
