@@ -61,7 +61,7 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 		log = zap.NewNop()
 	}
 	s := &Store{
-		cfg: cfg, fs: cfg.FS, looking: looking, log: log, gate: new(gate),
+		cfg: cfg, fs: cfg.FS, looking: looking, log: log, gate: newGate(),
 		blocks:  newBlockCache(cfg.CacheBytes),
 		headers: lru.NewCache[common.Hash, *block.SealedHeader](maxHeaderCache),
 		ops:     make(chan *op, maxQueuedOps),

@@ -1,6 +1,7 @@
 package blockstore
 
 import (
+	"context"
 	"errors"
 	"io"
 	"slices"
@@ -164,6 +165,17 @@ func (s *Store) segmentOf(height uint64) (Segment, bool) {
 
 // Failed is nil while the store takes writes, else why it does not (wraps ErrFailed and the cause).
 func (s *Store) Failed() error { return s.gate.check() }
+
+// AwaitFailure waits until the store takes no more writes, and says why as Failed does; nil when ctx ends before. Whoever
+// owns the store ends by it: who only offers it blocks from peers would be refused each for good.
+func (s *Store) AwaitFailure(ctx context.Context) error {
+	select {
+	case <-s.gate.closed:
+		return s.Failed()
+	case <-ctx.Done():
+		return nil
+	}
+}
 
 // Close waits for the operations in progress, ends the writer and closes all files. Later calls give ErrClosed.
 func (s *Store) Close() error {

@@ -334,6 +334,7 @@ func (n *Node) Run(ctx context.Context) error {
 	g.Go(func() error { return part("sync", n.sync.Run(run)) })
 	g.Go(func() error { return part("json-rpc", n.rpc.Run(run)) })
 	g.Go(func() error { return part("chain", n.resume(run)) })
+	g.Go(func() error { return n.store.AwaitFailure(run) })
 	watches := []func(context.Context){n.watchHead, n.watchFinal, n.gossip}
 	if n.pruner != nil {
 		if n.brokers != nil {

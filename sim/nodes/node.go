@@ -290,6 +290,7 @@ func (l *life) runParts() error {
 	g.Go(func() error { return part("consensus", l.driver.Run(ctx)) })
 	g.Go(func() error { return part("sync", l.sync.Run(ctx)) })
 	g.Go(func() error { return part("chain", l.resume(ctx)) })
+	g.Go(func() error { return l.store.AwaitFailure(ctx) })
 	w := l.n.w
 	asks := &client{l: l, rng: rand.New(rand.NewPCG(w.s.Seed, uint64(l.n.id)<<16|uint64(l.number))), c: w.check} //nolint:gosec // small
 	g.Go(func() error { asks.run(ctx); return nil })
