@@ -94,9 +94,3 @@ func (s nullOnDamage) Block(h common.Hash) (*block.Block, error) { return absent
 func (s nullOnDamage) BlockByHeight(n uint64) (*block.Block, error) {
 	return absent(s.Store.BlockByHeight(n))
 }
-func (s nullOnDamage) HeaderByHeight(n uint64) (*block.SealedHeader, error) {
-	return absent(s.Store.HeaderByHeight(n))
-}
-func (s nullOnDamage) Header(h common.Hash) (*block.SealedHeader, error) {
-	return absent(s.Store.Header(h))
-}

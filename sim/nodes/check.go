@@ -39,7 +39,7 @@ type checkers struct {
 	found     []*Violation
 	blocks    map[common.Hash]*block.Block
 	headers   map[common.Hash]*block.SealedHeader
-	seals     map[signedSlot]common.Hash
+	seals     map[signedSlot]seal
 	prevotes  map[signedSlot]heard
 	precommit map[signedSlot]heard
 	final     map[uint64]common.Hash
@@ -53,6 +53,12 @@ type signedSlot struct {
 	slot    uint64
 }
 
+// seal is a block on the wire.
+type seal struct {
+	block common.Hash
+	at    time.Time // when it was heard first
+}
+
 // heard is a vote on the wire.
 type heard struct {
 	block.Vote
@@ -63,7 +69,7 @@ func newCheckers(genesis *block.Block, keys map[common.Address]block.BLSKey, bal
 	c := &checkers{
 		began: time.Now(), domain: block.Domain{Genesis: genesis.Hash()}, keys: keys,
 		blocks: map[common.Hash]*block.Block{genesis.Hash(): genesis}, headers: map[common.Hash]*block.SealedHeader{genesis.Hash(): genesis.SealedHeader},
-		seals: make(map[signedSlot]common.Hash), prevotes: make(map[signedSlot]heard), precommit: make(map[signedSlot]heard),
+		seals: make(map[signedSlot]seal), prevotes: make(map[signedSlot]heard), precommit: make(map[signedSlot]heard),
 		final: map[uint64]common.Hash{0: genesis.Hash()},
 	}
 	c.ledger = newLedger(genesis, balances)
@@ -103,10 +109,11 @@ func (c *checkers) noteHeader(h *block.SealedHeader) {
 	}
 	c.headers[hash] = h
 	key := signedSlot{sealer, h.Slot()}
-	if was, ok := c.seals[key]; ok && was != hash {
-		c.violate("double sign", "%s sealed two blocks of slot %d: %s and %s", sealer, h.Slot(), was, hash)
+	if was, ok := c.seals[key]; ok {
+		c.violate("double sign", "%s sealed two blocks of slot %d: %s and %s", sealer, h.Slot(), was.block, hash)
+		return
 	}
-	c.seals[key] = hash
+	c.seals[key] = seal{hash, time.Now()}
 }
 
 // hearBlock takes a block from the wire whose body is the one that its header names.
@@ -253,6 +260,11 @@ func (c *checkers) unwritten(account common.Address, since time.Time, above uint
 			if key.account == account && key.slot > above && v.at.After(since) && !log.votes[v.Link] {
 				missing = append(missing, fmt.Sprintf("%s of slot %d", kind, key.slot))
 			}
+		}
+	}
+	for key, s := range c.seals {
+		if key.account == account && key.slot > above && s.at.After(since) && !log.seals[key.slot] {
+			missing = append(missing, fmt.Sprintf("seal of slot %d", key.slot))
 		}
 	}
 	slices.Sort(missing)

@@ -75,9 +75,7 @@ func (d *drawer) powerCut(at time.Duration) Fault {
 	return Fault{At: at, What: fmt.Sprintf("power cut of nodes %v for %v, seed %d", victims, off, seed), stops: true, run: func(w *world) {
 		cutPowerOf(w, victims, seed)
 		for _, i := range victims {
-			if !w.s.Bugs.StaysDown {
-				w.nodes[i].startAfter(off)
-			}
+			w.nodes[i].startAfter(off)
 		}
 	}}
 }

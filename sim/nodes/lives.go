@@ -6,6 +6,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
@@ -74,7 +75,7 @@ func (n *node) inspectVotes() {
 // startAfter starts the node later, if it is off then.
 func (n *node) startAfter(d time.Duration) {
 	n.w.after(d, func() {
-		if n.life == nil {
+		if n.life == nil && !n.w.s.Bugs.StaysDown {
 			n.w.plug(n)
 			n.start()
 		}
@@ -105,6 +106,7 @@ func (n *node) hasEnded(l *life) {
 	switch {
 	case reason == "":
 		n.w.check.report("end", "node %d, life %d, has ended without a sentence", n.id, l.number)
+	case isWithoutHistory(reason): // see the package comment
 	case !n.medium.wasHurt():
 		n.w.check.report("end", "node %d, life %d, has ended though nothing was wrong with its disk: %s", n.id, l.number, reason)
 	}
@@ -122,6 +124,12 @@ func (n *node) hasEnded(l *life) {
 	if n.medium.isWell() {
 		n.startAfter(time.Second)
 	} // else when it is healed
+}
+
+// isWithoutHistory reports whether a life ended since the state on its disk was of a losing branch: real nodes roll it back by
+// the state history, which simulated ones lack. The next start makes the state again.
+func isWithoutHistory(reason string) bool {
+	return strings.Contains(reason, "roll the state back to block") && strings.Contains(reason, chain.ErrStateUnavailable.Error())
 }
 
 // followRemedy does what the sentence says that an operator should do, after starting again did not help.

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 
 // TestSeeds plays random scenarios. BORNODE_NODES_SEED plays one seed, BORNODE_LONG=1 more of them.
 func TestSeeds(t *testing.T) {
-	first, count := uint64(1), uint64(4)
+	first, count := uint64(1), uint64(3)
 	if os.Getenv("BORNODE_LONG") != "" {
 		count = 60
 	}

@@ -21,9 +21,7 @@ func cutAt(at, off time.Duration, victims ...int) Fault {
 	return Fault{At: at, What: fmt.Sprintf("power cut of nodes %v", victims), stops: true, run: func(w *world) {
 		cutPowerOf(w, victims, 0)
 		for _, i := range victims {
-			if !w.s.Bugs.StaysDown {
-				w.nodes[i].startAfter(off)
-			}
+			w.nodes[i].startAfter(off)
 		}
 	}}
 }
@@ -42,11 +40,15 @@ func requireFound(t *testing.T, r *Report, checker string) {
 // Each checker fires over a bug that is planted for it, and none does without it.
 func TestCheckersSeePlantedBugs(t *testing.T) {
 	cut := cutAt(12*time.Second+300*time.Millisecond, time.Second, 1)
-	rot := Fault{At: 12 * time.Second, What: "records rot", run: func(w *world) {
-		r := rand.New(rand.NewPCG(1, 1))
-		for range 40 {
-			w.nodes[4].flipBit(storeDir+"/segments/", r, 0)
+	rot := Fault{At: 12 * time.Second, What: "records rot, nothing of them is in memory, and no peer can mend them for a while", run: func(w *world) {
+		w.splitGroups(map[int]int{4: 1})
+		w.after(8*time.Second, w.joinGroups)
+		n, r := w.nodes[4], rand.New(rand.NewPCG(1, 1))
+		n.kill()
+		for range 20 {
+			n.flipBit(storeDir+"/segments/", r, 0)
 		}
+		n.startAfter(0)
 	}}
 	full := Fault{At: 12 * time.Second, What: "a full disk", run: func(w *world) {
 		w.nodes[2].medium.setFull(true)
