@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -46,6 +47,27 @@ func restores(s *Scenario) {
 	}
 }
 
+// storm loses messages, and restarts honest nodes with their whole disks, until a moment; one Byzantine producer shows each
+// vote to some nodes only, and nothing to anybody after the storm. A precommit that rests on such a vote bars its voter from
+// all other branches: somebody must still hold the certificate.
+func storm(s *Scenario) {
+	r := rand.New(rand.NewPCG(s.Seed, 0x570))
+	s.Calm = 150 * time.Second
+	until := s.Length - s.Calm - 30*time.Second
+	s.Loss, s.LossUntil = 40, until
+	s.Latency = Latency{Base: 50 * time.Millisecond, Jitter: 900 * time.Millisecond}
+	s.Byzantine[3] = Adversary{VoteAll: true, Selective: true, SilentFrom: until}
+	crash := func(node int, at time.Duration) {
+		s.Crashes = append(s.Crashes, Crash{From: at, To: at + 100*time.Millisecond, Node: node})
+	}
+	for node := range 3 {
+		for at := time.Duration(5+r.IntN(20)) * time.Second; at < until; at += time.Duration(14+r.IntN(16)) * time.Second {
+			crash(node, at)
+		}
+		crash(node, until+time.Duration(r.IntN(10_000))*time.Millisecond)
+	}
+}
+
 // Each planted bug is found by a checker.
 func TestPlantedBugs(t *testing.T) {
 	for _, c := range []struct {
@@ -83,6 +105,7 @@ func TestPlantedBugs(t *testing.T) {
 		{"prevote before execution", dpos.Bugs{VoteBeforeExecute: true}, "validity", func(*Scenario) {}},
 		{"a slot produced twice", dpos.Bugs{ProduceTwice: true, SkipFirstSync: true}, "double sign", func(s *Scenario) { s.Fragile = 10 }},
 		{"signing before it heard anybody", dpos.Bugs{SkipFirstSync: true}, "double sign", func(s *Scenario) { restores(s) }},
+		{"the QC of a precommit in memory only", dpos.Bugs{VolatileQC: true}, "liveness", storm},
 		{"stall ignored", dpos.Bugs{IgnoreStall: true}, "production", func(s *Scenario) {
 			s.Params.MaxReversible = 20
 			s.Cuts = []Cut{{From: 10 * time.Second, To: s.Length, Groups: [][]int{{0, 1}, {2, 3}}}}
@@ -92,7 +115,7 @@ func TestPlantedBugs(t *testing.T) {
 			t.Parallel()
 			seen := map[string]int{}
 			for seed := uint64(1); seed <= 60; seed++ {
-				s := four(seed, 4*time.Minute)
+				s := four(seed, 6*time.Minute)
 				c.change(s)
 				require.NoError(t, Run(s).Violation, "without the bug, seed %d", seed)
 				s.Bugs = c.bugs

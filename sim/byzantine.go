@@ -8,7 +8,7 @@ import (
 // plot is what a Byzantine producer does besides when it hears of a block.
 func (n *node) plot(b *sealed) {
 	a := n.adversary
-	if a.Silent || n.plotted[b.Hash] {
+	if n.silent() || n.plotted[b.Hash] {
 		return
 	}
 	n.plotted[b.Hash] = true

@@ -13,7 +13,7 @@ import (
 func (n *node) broadcast(receive func(to *node)) {
 	var extra time.Duration
 	if a := n.adversary; a != nil {
-		if a.Silent {
+		if n.silent() {
 			return
 		}
 		extra = a.Delay
@@ -22,9 +22,10 @@ func (n *node) broadcast(receive func(to *node)) {
 		}
 	}
 	for _, to := range n.w.nodes {
-		if to != n {
-			n.w.deliver(n, to, extra, func() { receive(to) })
+		if to == n || n.adversary != nil && n.adversary.Selective && n.w.rand.IntN(2) == 0 {
+			continue
 		}
+		n.w.deliver(n, to, extra, func() { receive(to) })
 	}
 }
 

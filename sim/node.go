@@ -43,7 +43,15 @@ func (n *node) self() common.Address { return accountOf(n.id) }
 
 func (n *node) honest() bool { return n.adversary == nil }
 
-func (n *node) mute() bool { return n.adversary != nil && n.adversary.Mute }
+// ceased says that an adversary has gone silent for good.
+func (n *node) ceased() bool {
+	a := n.adversary
+	return a != nil && a.SilentFrom > 0 && n.w.now >= a.SilentFrom
+}
+
+func (n *node) mute() bool { return n.adversary != nil && n.adversary.Mute || n.ceased() }
+
+func (n *node) silent() bool { return n.adversary != nil && n.adversary.Silent || n.ceased() }
 
 // start makes the machine from what is durable.
 func (n *node) start(loseWAL bool) error {
@@ -181,7 +189,7 @@ func (n *node) cast(vs []block.Vote) {
 	for i := range out {
 		n.w.check.voted(n, &out[i])
 	}
-	if n.adversary != nil && n.adversary.Silent {
+	if n.silent() {
 		return
 	}
 	n.sendVotes(out)
@@ -277,7 +285,7 @@ func (n *node) produce(p *dpos.Produce) {
 		h.Next = n.w.elect(p.Height)
 	}
 	a := n.adversary
-	if a != nil && a.Silent {
+	if n.silent() {
 		n.step(dpos.Built{Slot: p.Slot})
 		return
 	}

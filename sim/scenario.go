@@ -64,6 +64,8 @@ type Adversary struct {
 	Invalid    bool          // some of its blocks do not execute
 	Stale      bool          // goes on producing after it left the schedule
 	Mute       bool          // shows nobody the blocks and certificates of others
+	Selective  bool          // sends each of its messages to some nodes only
+	SilentFrom time.Duration // is Silent and Mute from then on; 0: never
 }
 
 // Scenario is everything a run depends on.
@@ -83,7 +85,9 @@ type Scenario struct {
 	Calm       time.Duration // at the end: no cuts, no crashes; after it all must be final
 	Bugs       dpos.Bugs
 	Handshakes time.Duration // period in which nodes tell each other where they are
-	Fragile    int           // percent of an honest node's blocks after whose seal it crashes for a moment
+	Loss       int           // percent of messages that are lost until LossUntil
+	LossUntil  time.Duration
+	Fragile    int // percent of an honest node's blocks after whose seal it crashes for a moment
 }
 
 func (s *Scenario) String() string {

@@ -160,7 +160,7 @@ func (w *world) after(d time.Duration, n *node, run func()) {
 
 // deliver queues a message; it is lost if the nodes are cut off from each other when it is sent or when it arrives.
 func (w *world) deliver(from, to *node, extra time.Duration, run func()) {
-	if from == to || w.cut(from.id, to.id, w.now) {
+	if from == to || w.cut(from.id, to.id, w.now) || w.s.Loss > 0 && w.now < w.s.LossUntil && w.rand.IntN(100) < w.s.Loss {
 		return
 	}
 	d := extra + w.s.Latency.draw(w.rand)

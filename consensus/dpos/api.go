@@ -182,7 +182,7 @@ type RecordKind uint8
 const (
 	RecordProduced  RecordKind = 1 // a block of Slot
 	RecordPrevote   RecordKind = 2 // Link
-	RecordPrecommit RecordKind = 3 // Link
+	RecordPrecommit RecordKind = 3 // Link, with the QC that it rests on
 	RecordFloor     RecordKind = 4 // nothing was, and nothing may be that rests on a source of this Slot or below (rule 11)
 )
 
@@ -191,6 +191,9 @@ type SignRecord struct {
 	Kind RecordKind
 	Slot uint64     // of the block; of Link.Target for votes
 	Link block.Link // zero unless a vote
+	// QC is the certificate that a precommit rests on. It is on disk with the precommit: were it lost, with all who hold
+	// it, the precommit would bar every other branch for ever (rule 11). nil: it was not known, or is no longer needed.
+	QC *block.Certificate `rlp:"nilList,optional"`
 }
 
 // EvidenceKind names the broken rule.

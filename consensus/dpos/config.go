@@ -60,4 +60,5 @@ type Bugs struct {
 	ProduceTwice       bool // produces a slot again after a restart (rule 11)
 	SkipFirstSync      bool // signs at once after a start, whatever others know (rule 11, first sync and line)
 	IgnoreStall        bool // neither slows down nor asks others to (rule 10)
+	VolatileQC         bool // keeps the QC that a precommit rests on in memory only (rule 11)
 }

@@ -182,6 +182,7 @@ func (m *Machine) enter(h *Header) error {
 	}
 	m.attach(n)
 	m.settle(n)
+	m.reprove(n)
 	if c := h.QC; c != nil {
 		m.apply(n.ancestor(c.Target), c)
 	}
@@ -189,6 +190,15 @@ func (m *Machine) enter(h *Header) error {
 		m.apply(n.ancestor(c.Target), c)
 	}
 	return nil
+}
+
+// reprove applies the QC on n that the log holds. It was verified before it was written.
+func (m *Machine) reprove(n *node) {
+	qc := m.own.proofs[n.Point()]
+	if qc == nil || n.qc != nil || m.linked(qc.Link, n) != nil || m.quorate(qc, m.counting(n.own)) != nil {
+		return
+	}
+	m.apply(n, qc)
 }
 
 // attach puts a checked node into the tree.

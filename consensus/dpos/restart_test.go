@@ -39,7 +39,8 @@ func TestRestartWithLog(t *testing.T) {
 		require.Len(t, l2.OwnVotes(1), 1)
 		require.ElementsMatch(t, l.Signed(), l2.Signed())
 		l2.step(HeaderEvent{ha})
-		l2.step(VotesEvent{votesOn(l2.link(block.Prevote, a), 2, 3)})
+		require.Equal(t, l.qc(a), l2.BestQC(), "the QC that the precommit rests on was in the log")
+		l2.step(VotesEvent{votesOn(l2.link(block.Precommit, a), 2, 3)})
 		require.Len(t, l2.drain().Tallies, 1, "our vote from before counts")
 	}
 	l3 := newLab(t, func(c *Config) { c.Signed = l.Signed(); c.Bugs.ProduceTwice = true })

@@ -11,10 +11,11 @@ import (
 // signer is what we signed and therefore may not sign any more (rules 3 to 6 and 11). Links are in rising order of
 // target slot.
 type signer struct {
-	prevotes   []block.Link // above the LIB, and the newest
-	precommits []block.Link // above the LIB's source, and the newest
-	produced   []uint64     // slots above the LIB's, and the newest
-	floor      uint64       // sign nothing that rests on a source of this slot or below
+	prevotes   []block.Link                       // above the LIB, and the newest
+	precommits []block.Link                       // above the LIB's source, and the newest
+	produced   []uint64                           // slots above the LIB's, and the newest
+	proofs     map[block.Point]*block.Certificate // QCs that the log holds, above the LIB, by target
+	floor      uint64                             // sign nothing that rests on a source of this slot or below
 	floored    bool
 	waiting    bool // SilentUntilProven, and the clock was not told yet
 	lost       bool // as waiting, for what was met before the first Tick
@@ -23,7 +24,7 @@ type signer struct {
 }
 
 func newSigner(cfg *Config) signer {
-	s := signer{waiting: cfg.SilentUntilProven, bugs: cfg.Bugs}
+	s := signer{waiting: cfg.SilentUntilProven, bugs: cfg.Bugs, proofs: make(map[block.Point]*block.Certificate)}
 	if cfg.Bugs.ForgetWAL {
 		return s
 	}
@@ -37,6 +38,7 @@ func newSigner(cfg *Config) signer {
 			s.prevotes = append(s.prevotes, r.Link)
 		case RecordPrecommit:
 			s.precommits = append(s.precommits, r.Link)
+			s.prove(r.QC)
 		case RecordFloor:
 			s.floor, s.floored = max(s.floor, r.Slot), true
 		}
@@ -44,6 +46,13 @@ func newSigner(cfg *Config) signer {
 	sort.Slice(s.produced, func(i, j int) bool { return s.produced[i] < s.produced[j] })
 	s.prevotes, s.precommits = ordered(s.prevotes), ordered(s.precommits)
 	return s
+}
+
+// prove keeps a QC that the log holds.
+func (s *signer) prove(qc *block.Certificate) {
+	if qc != nil && !s.bugs.VolatileQC {
+		s.proofs[qc.Target] = qc
+	}
 }
 
 // ordered sorts links and drops repeated ones.
@@ -238,6 +247,11 @@ func (s *signer) trim(n *node) {
 	for len(s.produced) > 1 && s.produced[0] <= n.Slot {
 		s.produced = s.produced[1:]
 	}
+	for p := range s.proofs {
+		if p.Slot <= n.Slot {
+			delete(s.proofs, p)
+		}
+	}
 }
 
 // barsPrevote is rule 6 seen from our precommits: one of them conflicts with a prevote on d.
@@ -335,13 +349,23 @@ func (m *Machine) precommit(rd *Ready, prevoted bool) {
 		}
 		l := block.Link{Kind: block.Precommit, Source: n.Point(), Target: n.Point()}
 		s.precommits = add(s.precommits, l)
+		s.prove(n.qc)
 		m.emit(rd, RecordPrecommit, l)
 	}
 }
 
 func (m *Machine) emit(rd *Ready, k RecordKind, l block.Link) {
-	rd.Records = append(rd.Records, SignRecord{Kind: k, Slot: l.Target.Slot, Link: l})
+	rd.Records = append(rd.Records, m.own.record(k, l))
 	rd.Votes = append(rd.Votes, block.Vote{Link: l, Voter: m.cfg.Self})
+}
+
+// record is the line of the WAL for a vote.
+func (s *signer) record(k RecordKind, l block.Link) SignRecord {
+	r := SignRecord{Kind: k, Slot: l.Target.Slot, Link: l}
+	if k == RecordPrecommit {
+		r.QC = s.proofs[l.Target]
+	}
+	return r
 }
 
 // Silent reports whether rule 11 keeps us from voting: too few others answered this start, the line has not passed, or
@@ -379,10 +403,10 @@ func (m *Machine) Signed() []SignRecord {
 		out = append(out, SignRecord{Kind: RecordProduced, Slot: s})
 	}
 	for _, l := range m.own.prevotes {
-		out = append(out, SignRecord{Kind: RecordPrevote, Slot: l.Target.Slot, Link: l})
+		out = append(out, m.own.record(RecordPrevote, l))
 	}
 	for _, l := range m.own.precommits {
-		out = append(out, SignRecord{Kind: RecordPrecommit, Slot: l.Target.Slot, Link: l})
+		out = append(out, m.own.record(RecordPrecommit, l))
 	}
 	return out
 }

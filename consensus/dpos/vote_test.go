@@ -20,7 +20,7 @@ func TestVotesAsTheyComeDue(t *testing.T) {
 	l.step(Executed{a})
 	rd = l.drain()
 	require.Equal(t, []block.Vote{{Link: l.link(block.Prevote, a), Voter: account(0)}}, rd.Votes)
-	require.Equal(t, []SignRecord{{RecordPrevote, 1, l.link(block.Prevote, a)}}, rd.Records)
+	require.Equal(t, []SignRecord{{Kind: RecordPrevote, Slot: 1, Link: l.link(block.Prevote, a)}}, rd.Records)
 	l.step(Executed{a})
 	require.Empty(t, l.drain().Votes, "once")
 
@@ -127,7 +127,7 @@ func TestPrevoteBarsPrecommit(t *testing.T) {
 func TestUnknownBlockConflicts(t *testing.T) {
 	l := newLab(t, func(c *Config) {
 		gone := block.Point{Slot: 3, Hash: common.Hash{1}}
-		c.Signed = append(c.Signed, SignRecord{RecordPrevote, 3, block.Link{Kind: block.Prevote, Source: block.Point{Hash: genesisHash}, Target: gone}})
+		c.Signed = append(c.Signed, SignRecord{Kind: RecordPrevote, Slot: 3, Link: block.Link{Kind: block.Prevote, Source: block.Point{Hash: genesisHash}, Target: gone}})
 	})
 	l.slotBegins(10)
 	a := l.grow(genesisHash, 2)
@@ -140,7 +140,7 @@ func TestUnknownBlockConflicts(t *testing.T) {
 
 	l = newLab(t, func(c *Config) {
 		gone := block.Point{Slot: 3, Hash: common.Hash{1}}
-		c.Signed = append(c.Signed, SignRecord{RecordPrecommit, 3, block.Link{Kind: block.Precommit, Source: gone, Target: gone}})
+		c.Signed = append(c.Signed, SignRecord{Kind: RecordPrecommit, Slot: 3, Link: block.Link{Kind: block.Precommit, Source: gone, Target: gone}})
 	})
 	l.slotBegins(10)
 	l.grow(l.grow(genesisHash, 2), 4)
