@@ -3,6 +3,7 @@ package txpool
 import (
 	"crypto/ecdsa"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -33,7 +34,8 @@ type modelChain struct {
 	mu      sync.Mutex
 	head    *modelBlock
 	blocks  map[common.Hash]*modelBlock
-	forgets bool // ChangedAccounts knows nothing
+	forgets bool        // ChangedAccounts knows nothing
+	broken  atomic.Bool // no account can be read
 }
 
 type modelBlock struct {
@@ -89,7 +91,7 @@ func (c *modelChain) CurrentHeader() *types.Header { return c.current().header }
 func (c *modelChain) StateAt(h *types.Header) (*state.StateDB, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return state.NewWithReader(h.Root, modelDatabase(), modelReader{b: c.blocks[h.Hash()]})
+	return state.NewWithReader(h.Root, modelDatabase(), modelReader{c: c, b: c.blocks[h.Hash()]})
 }
 
 func (c *modelChain) ChangedAccounts(from, to *types.Header) (changed []common.Address, known bool) {
@@ -125,6 +127,7 @@ var modelDatabase = sync.OnceValue(func() state.Database {
 
 type modelReader struct {
 	state.ContractCodeReader
+	c *modelChain
 	b *modelBlock
 }
 
@@ -134,6 +137,9 @@ func (r modelReader) Account(a common.Address) (*types.StateAccount, error) {
 		x.Nonce = 1
 		binary.BigEndian.PutUint64(x.Root[:], r.b.listed)
 		return x, nil
+	}
+	if r.c.broken.Load() {
+		return nil, errors.New("the disk is broken")
 	}
 	s, ok := r.b.state[a]
 	if !ok {
