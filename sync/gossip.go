@@ -1,6 +1,7 @@
 package blocksync
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"time"
@@ -15,6 +16,19 @@ import (
 type gossip struct {
 	hash common.Hash
 	enc  []byte
+	tx   *types.Transaction // to be encoded for the first peer that lacks it; nil: it is encoded
+}
+
+// encode sees to it that enc is there; false if it is too large to be relayed.
+func (g *gossip) encode() bool {
+	if g.tx != nil {
+		encoded, ok := newGossip(g.tx)
+		if !ok {
+			return false
+		}
+		*g = encoded
+	}
+	return true
 }
 
 func newGossip(tx *types.Transaction) (gossip, bool) {
@@ -25,7 +39,7 @@ func newGossip(tx *types.Transaction) (gossip, bool) {
 	if err != nil || len(enc) > maxTransactionBytes {
 		return gossip{}, false
 	}
-	return gossip{tx.Hash(), enc}, true
+	return gossip{hash: tx.Hash(), enc: enc}, true
 }
 
 type txJob struct {
@@ -44,40 +58,47 @@ func (m *Manager) onTransactions(p *peer, payload []byte) {
 
 func (m *Manager) txWorker() {
 	m.txJob.Each(m.ctx, func(j *txJob) {
-		txs, err := DecodePackedTransactions(j.payload)
+		packed, err := splitPackedTransactions(j.payload)
+		all := make([]common.Hash, len(packed))
+		var fresh []packedTransaction
+		var txs []*types.Transaction // decoded fresh ones
+		for i := range packed {
+			all[i] = packed[i].hash
+			if m.deps.Pool.Get(all[i]) != nil {
+				continue
+			}
+			var tx *types.Transaction
+			if tx, err = packed[i].decode(); err != nil {
+				break
+			}
+			fresh, txs = append(fresh, packed[i]), append(txs, tx)
+		}
 		if err != nil {
 			m.post(func() { m.punish(j.peer, Validation, err) })
 			return
 		}
-		all := make([]common.Hash, len(txs))
-		var fresh []*types.Transaction
-		for i, tx := range txs {
-			all[i] = tx.Hash()
-			if m.deps.Pool.Get(all[i]) == nil {
-				fresh = append(fresh, tx)
-			}
-		}
-		var accepted []gossip
-		var bad error
-		if len(fresh) > 0 {
-			errs := m.deps.Pool.Add(fresh, false)
-			for i, tx := range fresh {
-				var err error
-				if i < len(errs) {
-					err = errs[i]
-				}
-				switch m.deps.verdict(err) {
-				case VerdictOK:
-					if g, ok := newGossip(tx); ok {
-						accepted = append(accepted, g)
-					}
-				case VerdictInvalid:
-					bad = fmt.Errorf("transaction %s: %w", tx.Hash(), err)
-				}
-			}
-		}
+		accepted, bad := m.addTransactions(fresh, txs)
 		m.post(func() { m.onTransactionsAdded(j.peer, all, accepted, bad) })
 	})
+}
+
+// addTransactions offers a peer's transactions to the pool. accepted are relayed with the bytes they came in; bad says
+// that the peer sent one which no state could make right.
+func (m *Manager) addTransactions(packed []packedTransaction, txs []*types.Transaction) (accepted []gossip, bad error) {
+	if len(txs) == 0 {
+		return nil, nil
+	}
+	for i, err := range m.deps.Pool.Add(txs, false) {
+		switch m.deps.verdict(err) {
+		case VerdictOK:
+			if len(packed[i].enc) <= maxTransactionBytes {
+				accepted = append(accepted, gossip{hash: packed[i].hash, enc: bytes.Clone(packed[i].enc)}) // the message's buffer is much larger
+			}
+		case VerdictInvalid:
+			bad = fmt.Errorf("transaction %s: %w", packed[i].hash, err)
+		}
+	}
+	return accepted, bad
 }
 
 func (m *Manager) onTransactionsAdded(p *peer, all []common.Hash, accepted []gossip, bad error) {
@@ -131,9 +152,10 @@ func (m *Manager) flushTransactions() {
 		if !p.wants(lib) {
 			continue
 		}
-		for _, g := range m.txRelay {
+		for i := range m.txRelay {
+			g := &m.txRelay[i]
 			lacks, again := m.lacks(p, g.hash)
-			if !lacks {
+			if !lacks || !g.encode() {
 				continue
 			}
 			if len(p.txQueue) >= maxQueuedTxs || p.txQueueBytes+len(g.enc) > maxQueuedTxBytes {
@@ -141,7 +163,7 @@ func (m *Manager) flushTransactions() {
 				continue
 			}
 			p.knownTxs.Add(g.hash, txWaiting)
-			p.txQueue = append(p.txQueue, queuedTx{g, again})
+			p.txQueue = append(p.txQueue, queuedTx{*g, again})
 			p.txQueueBytes += len(g.enc)
 		}
 		m.sendTransactions(p)

@@ -95,7 +95,7 @@ func TestQueueForAFullLaneIsBounded(t *testing.T) {
 		m, p, _ := idleManager(l)
 		g := make([]gossip, 2*maxQueuedTxs)
 		for i := range g {
-			g[i] = gossip{common.Hash{byte(i), byte(i >> 8)}, make([]byte, 100)}
+			g[i] = gossip{hash: common.Hash{byte(i), byte(i >> 8)}, enc: make([]byte, 100)}
 		}
 		m.txRelay = g
 		m.flushTransactions()

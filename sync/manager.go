@@ -449,11 +449,12 @@ func (m *Manager) BroadcastVotes(vs []block.Vote) {
 }
 
 // BroadcastTransactions sends pending transactions to all peers not known to have them, in batches. It never blocks.
+// Most come from a peer and are relayed by then: only what some peer lacks is encoded.
 func (m *Manager) BroadcastTransactions(txs types.Transactions) {
 	g := make([]gossip, 0, len(txs))
 	for _, tx := range txs {
-		if e, ok := newGossip(tx); ok {
-			g = append(g, e)
+		if tx != nil {
+			g = append(g, gossip{hash: tx.Hash(), tx: tx})
 		}
 	}
 	select {

@@ -344,8 +344,15 @@ func encodePackedTransactions(items [][]byte) []byte { return listOf(nil, items)
 // EncodePackedTransactions is the payload of a packed_transaction message.
 func EncodePackedTransactions(txs types.Transactions) []byte { return encodeMessage(txs) }
 
-// DecodePackedTransactions decodes a batch of pending transactions.
-func DecodePackedTransactions(b []byte) (types.Transactions, error) {
+// packedTransaction is a transaction of a message that is not decoded yet. enc is its item of the list.
+type packedTransaction struct {
+	hash common.Hash
+	enc  []byte
+}
+
+// splitPackedTransactions finds the transactions of a message and their hashes without decoding them: most that a node
+// gets it has from another peer already. A hash that is known proves its bytes to be a transaction.
+func splitPackedTransactions(b []byte) ([]packedTransaction, error) {
 	rest, err := body(TypePackedTransactions, b, maxTransactionsBytes)
 	if err != nil {
 		return nil, err
@@ -361,13 +368,39 @@ func DecodePackedTransactions(b []byte) (types.Transactions, error) {
 	if err := bound(TypePackedTransactions, "the list", n, maxTransactionsCount); err != nil {
 		return nil, err
 	}
-	var txs types.Transactions
-	if err := rlp.DecodeBytes(rest, &txs); err != nil {
+	packed := make([]packedTransaction, 0, n)
+	for len(content) > 0 {
+		kind, value, after, err := rlp.Split(content)
+		if err != nil {
+			return nil, fmt.Errorf("%w: packed_transaction: %w", ErrMessage, err)
+		}
+		enc := content[:len(content)-len(after)]
+		if kind == rlp.List { // a legacy transaction; others are byte strings, and their hash is that of the string
+			value = enc
+		}
+		packed, content = append(packed, packedTransaction{crypto.Keccak256Hash(value), enc}), after
+	}
+	return packed, nil
+}
+
+func (p *packedTransaction) decode() (*types.Transaction, error) {
+	tx := new(types.Transaction)
+	if err := rlp.DecodeBytes(p.enc, tx); err != nil {
 		return nil, fmt.Errorf("%w: packed_transaction: %w", ErrMessage, err)
 	}
-	for i, tx := range txs {
-		if tx == nil {
-			return nil, fmt.Errorf("%w: packed_transaction: entry %d is missing", ErrMessage, i)
+	return tx, nil
+}
+
+// DecodePackedTransactions decodes a batch of pending transactions.
+func DecodePackedTransactions(b []byte) (types.Transactions, error) {
+	packed, err := splitPackedTransactions(b)
+	if err != nil {
+		return nil, err
+	}
+	txs := make(types.Transactions, len(packed))
+	for i := range packed {
+		if txs[i], err = packed[i].decode(); err != nil {
+			return nil, err
 		}
 	}
 	return txs, nil

@@ -3,13 +3,16 @@ package blocksync
 import (
 	"encoding/hex"
 	"encoding/json"
+	"math/big"
 	"os"
 	"testing"
 
 	"github.com/bornode/bornode/block"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
+	"github.com/holiman/uint256"
 	"github.com/stretchr/testify/require"
 )
 
@@ -240,3 +243,39 @@ func FuzzPackedTransactions(f *testing.F) { fuzz(f, TypePackedTransactions) }
 func FuzzVotes(f *testing.F)              { fuzz(f, TypeVotes) }
 func FuzzBlockHeader(f *testing.F)        { fuzz(f, TypeBlockHeader) }
 func FuzzError(f *testing.F)              { fuzz(f, TypeError) }
+
+// The hash of a transaction that is not decoded is that of the decoded one, of every type, and its bytes are those of the
+// message; what is no transaction is found when it is decoded.
+func TestSplitPackedTransactions(t *testing.T) {
+	key, err := crypto.GenerateKey()
+	require.NoError(t, err)
+	signer := types.LatestSignerForChainID(big.NewInt(7))
+	to := common.Address{1}
+	var txs types.Transactions
+	for _, inner := range []types.TxData{
+		&types.LegacyTx{Gas: 21_000, GasPrice: big.NewInt(1), To: &to},
+		&types.AccessListTx{ChainID: big.NewInt(7), Gas: 21_000, GasPrice: big.NewInt(1), To: &to, Data: make([]byte, 300)},
+		&types.DynamicFeeTx{ChainID: big.NewInt(7), Gas: 21_000, GasFeeCap: big.NewInt(1), GasTipCap: new(big.Int)},
+		&types.SetCodeTx{ChainID: uint256.NewInt(7), Gas: 50_000, AuthList: []types.SetCodeAuthorization{{}}},
+	} {
+		txs = append(txs, types.MustSignNewTx(key, signer, inner))
+	}
+	packed, err := splitPackedTransactions(EncodePackedTransactions(txs))
+	require.NoError(t, err)
+	require.Len(t, packed, len(txs))
+	for i := range packed {
+		require.Equal(t, txs[i].Hash(), packed[i].hash)
+		tx, err := packed[i].decode()
+		require.NoError(t, err)
+		require.Equal(t, txs[i].Hash(), tx.Hash())
+		enc, err := rlp.EncodeToBytes(tx)
+		require.NoError(t, err)
+		require.Equal(t, enc, packed[i].enc)
+	}
+	packed, err = splitPackedTransactions(encodePackedTransactions([][]byte{{0x80}, {0x05}, {0xc0}}))
+	require.NoError(t, err)
+	for i := range packed {
+		_, err := packed[i].decode()
+		require.ErrorIs(t, err, ErrMessage)
+	}
+}
