@@ -146,13 +146,6 @@ func (m *medium) wasHurt() bool {
 	return m.damage || len(m.struck) > 0
 }
 
-// strikesSoFar tells what went wrong.
-func (m *medium) strikesSoFar() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return append([]string(nil), m.struck...)
-}
-
 func (m *medium) syncTakes() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

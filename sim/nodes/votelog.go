@@ -56,6 +56,7 @@ func (c *voteLogContents) take(payload []byte) {
 				Hash common.Hash
 			}
 		}
+		Rest []rlp.RawValue `rlp:"tail"` // what the machine keeps beside what it signed
 	}
 	if payload[0] != 1 || rlp.DecodeBytes(payload[1:], &r) != nil {
 		return
