@@ -9,8 +9,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/genesis"
+	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/transport/tcp"
 )
@@ -75,9 +78,12 @@ func CutOfRunning(ctx context.Context, cfg *config.Config) (*blockstore.Cut, err
 // the new one is; its files that are the same are not written again. What a pruned node does not keep any more stays
 // from the earlier backup.
 func Backup(ctx context.Context, cfg *config.Config, o BackupOptions, take func() (*blockstore.Cut, error)) (*Manifest, error) {
+	if err := refuseDataFolder(o.Dir); err != nil {
+		return nil, err
+	}
 	lock, err := lockBackup(o.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("backup to %s: %w", o.Dir, err)
+		return nil, backupWriteError(o.Dir, err)
 	}
 	defer lock.Close()
 	gen, err := LoadGenesis(cfg)
@@ -98,8 +104,17 @@ func Backup(ctx context.Context, cfg *config.Config, o BackupOptions, take func(
 	w.next = &Manifest{Format: manifestFormat, Version: "bornode/v" + Version, ChainID: gen.Parameters().ChainID, Genesis: zero.Hash(), Secrets: o.Secrets, directory: o.Dir}
 	for _, dir := range []string{backupSegmentDir, backupFileDir} {
 		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
-			return nil, err
+			return nil, backupWriteError(o.Dir, err)
 		}
+	}
+	if w.there, err = os.ReadDir(filepath.Join(o.Dir, backupSegmentDir)); err != nil {
+		return nil, err
+	}
+	if err := w.copyFiles(gen); err != nil {
+		return nil, err
+	}
+	if err := w.refuseLostKeys(); err != nil {
+		return nil, err
 	}
 	for try := 1; ; try++ {
 		cut, err := take()
@@ -114,10 +129,22 @@ func Backup(ctx context.Context, cfg *config.Config, o BackupOptions, take func(
 			return nil, err
 		}
 	}
-	if err := w.copyFiles(gen); err != nil {
-		return nil, err
-	}
 	return w.next, w.publish()
+}
+
+// refuseDataFolder refuses a folder that holds data of a node: files of a backup between them look like the node's own.
+func refuseDataFolder(dir string) error {
+	for _, name := range []string{config.FileName, format.FileName} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("%s holds the data of a node (it has %s): name another folder for the backup", dir, name)
+		}
+	}
+	return nil
+}
+
+// backupWriteError says what to do when the folder of the backup takes no write.
+func backupWriteError(dir string, err error) error {
+	return fmt.Errorf("the backup to %s was not ended, what was whole there is as it was: %w; have that folder take writes and make the backup again, or name another folder", dir, err)
 }
 
 // backupWriter makes one backup.
@@ -125,7 +152,8 @@ type backupWriter struct {
 	ctx       context.Context
 	cfg       *config.Config
 	o         BackupOptions
-	store     string // folder of the block store
+	store     string        // folder of the block store
+	there     []fs.DirEntry // segment files in the backup's folder when it began
 	old, next *Manifest
 }
 
@@ -171,7 +199,7 @@ func (w *backupWriter) keepPruned(first uint64) error {
 	return nil
 }
 
-// copySegment reads and checks a segment and puts a copy of it into the backup unless that has it already.
+// copySegment reads and checks a segment and puts a copy of it into the backup. One that has it already gets no write.
 func (w *backupWriter) copySegment(seg blockstore.CutSegment) (*BackupRun, error) {
 	from := filepath.Join(w.store, filepath.FromSlash(seg.Name))
 	f, err := os.Open(from)
@@ -179,44 +207,104 @@ func (w *backupWriter) copySegment(seg blockstore.CutSegment) (*BackupRun, error
 		return nil, fmt.Errorf("copy segment %d: %w", seg.Number, err)
 	}
 	defer f.Close()
+	whole, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	link := w.o.Link && whole.Size() == seg.Size
+	if link || w.mayHave(seg) {
+		r, err := w.readSegment(f, from, seg, io.Discard)
+		if err != nil {
+			return nil, err
+		}
+		to := filepath.Join(w.o.Dir, r.File)
+		if same, err := hasContents(to, r.Bytes, r.SHA256); err != nil || same {
+			return r, err
+		}
+		if link {
+			return r, linkSegment(from, to)
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
 	tmp := filepath.Join(w.o.Dir, backupSegmentDir, fmt.Sprintf("%08d%s", seg.Number, backupUnfinished))
 	out, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, err
+		return nil, backupWriteError(w.o.Dir, err)
 	}
 	defer os.Remove(tmp)
 	defer out.Close()
-	sum := sha256.New()
-	in := io.TeeReader(&cancelledReader{w.ctx, io.LimitReader(f, seg.Size)}, io.MultiWriter(sum, out))
-	ends, err := blockstore.ReadSegment(in, seg, nil)
-	if errors.Is(err, blockstore.ErrSegment) {
-		return nil, fmt.Errorf("%s is damaged, nothing was changed in the backup: %w; have the node restore the blocks (bornode fsck) and make the backup again", from, err)
-	}
+	r, err := w.readSegment(f, from, seg, out)
 	if err != nil {
 		return nil, err
 	}
+	if err := out.Sync(); err != nil {
+		return nil, backupWriteError(w.o.Dir, err)
+	}
+	if err := os.Rename(tmp, filepath.Join(w.o.Dir, r.File)); err != nil {
+		return nil, backupWriteError(w.o.Dir, err)
+	}
+	return r, nil
+}
+
+// mayHave reports that the backup has a file of this segment's number and size.
+func (w *backupWriter) mayHave(seg blockstore.CutSegment) bool {
+	prefix := fmt.Sprintf("%08d-", seg.Number)
+	return slices.ContainsFunc(w.there, func(e fs.DirEntry) bool {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			return false
+		}
+		info, err := e.Info()
+		return err == nil && info.Size() == seg.Size
+	})
+}
+
+// readSegment reads and checks a segment of the node, writes what it reads to out and says how the backup lists it.
+func (w *backupWriter) readSegment(f *os.File, from string, seg blockstore.CutSegment, out io.Writer) (*BackupRun, error) {
+	sum, copied := sha256.New(), &failureKeeper{w: out}
+	in := io.TeeReader(&cancelledReader{w.ctx, io.LimitReader(f, seg.Size)}, io.MultiWriter(sum, copied))
+	ends, err := blockstore.ReadSegment(in, seg, nil)
+	switch {
+	case copied.err != nil: // the reader takes it for an error of its own
+		return nil, backupWriteError(w.o.Dir, copied.err)
+	case w.ctx.Err() != nil:
+		return nil, w.ctx.Err()
+	case errors.Is(err, blockstore.ErrSegment):
+		return nil, fmt.Errorf("%s is damaged, nothing was changed in the backup: %w; have the node restore the blocks (bornode fsck) and make the backup again", from, err)
+	case err != nil:
+		return nil, err
+	}
 	digest := hex.EncodeToString(sum.Sum(nil))
-	r := &BackupRun{
+	return &BackupRun{
 		File: fmt.Sprintf("%s/%08d-%s.seg", backupSegmentDir, seg.Number, digest[:16]), Number: seg.Number, First: uint64(seg.First), Last: uint64(seg.Last),
 		Bytes: seg.Size, SHA256: digest, Parent: ends.Parent, Hash: ends.Last,
+	}, nil
+}
+
+// linkSegment gives a segment file a second name in the backup.
+func linkSegment(from, to string) error {
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	to := filepath.Join(w.o.Dir, r.File)
-	if same, err := hasContents(to, r.Bytes, digest); err != nil || same {
-		return r, err
+	if err := os.Link(from, to); err != nil {
+		return fmt.Errorf("--link: %w; leave --link out to copy", err)
 	}
-	if whole, err := f.Stat(); w.o.Link && err == nil && whole.Size() == seg.Size {
-		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		if err := os.Link(from, to); err != nil {
-			return nil, fmt.Errorf("--link: %w; leave --link out to copy", err)
-		}
-		return r, nil
+	return nil
+}
+
+// failureKeeper remembers the error of a write whose caller reports it as one of reading.
+type failureKeeper struct {
+	w   io.Writer
+	err error
+}
+
+func (k *failureKeeper) Write(p []byte) (int, error) {
+	n, err := k.w.Write(p)
+	if err != nil {
+		k.err = err
 	}
-	if err := out.Sync(); err != nil {
-		return nil, fmt.Errorf("write %s: %w", tmp, err)
-	}
-	return r, os.Rename(tmp, to)
+	return n, err
 }
 
 // cancelledReader ends with the context.
@@ -286,10 +374,29 @@ func (w *backupWriter) copyFiles(gen *genesis.Genesis) error {
 			return err
 		} else if !same {
 			if err := vfs.ReplaceFileAt(to, b); err != nil {
-				return err
+				return backupWriteError(w.o.Dir, err)
 			}
 		}
 		w.next.Files = append(w.next.Files, x)
+	}
+	return nil
+}
+
+// refuseLostKeys refuses a backup that would take private keys away, which the one before holds: they may be the only copy.
+func (w *backupWriter) refuseLostKeys() error {
+	if w.old == nil {
+		return nil
+	}
+	kept := make(map[string]bool)
+	for i := range w.next.Files {
+		kept[w.next.Files[i].File] = true
+	}
+	for i := range w.old.Files {
+		f := &w.old.Files[i]
+		path := filepath.Join(w.o.Dir, f.File)
+		if _, err := os.Lstat(path); f.Secret && !kept[f.File] && err == nil {
+			return fmt.Errorf("%s is a private key of the backup before, which a new one here would remove: make the backup of the same node with --secrets, or name another folder, or move the key to where it is kept", path)
+		}
 	}
 	return nil
 }
@@ -326,7 +433,7 @@ func readPublicKeys(cfg *config.Config, chainID uint64) (p *PublicKeys) {
 func (w *backupWriter) publish() error {
 	for _, dir := range []string{backupSegmentDir, backupFileDir, "."} {
 		if err := vfs.SyncDirAt(filepath.Join(w.o.Dir, dir)); err != nil {
-			return err
+			return backupWriteError(w.o.Dir, err)
 		}
 	}
 	b, err := w.next.encode()
@@ -334,7 +441,7 @@ func (w *backupWriter) publish() error {
 		return err
 	}
 	if err := vfs.ReplaceFileAt(filepath.Join(w.o.Dir, ManifestFile), b); err != nil {
-		return err
+		return backupWriteError(w.o.Dir, err)
 	}
 	keep := make(map[string]bool)
 	for i := range w.next.Segments {
@@ -343,13 +450,13 @@ func (w *backupWriter) publish() error {
 	for i := range w.next.Files {
 		keep[w.next.Files[i].File] = true
 	}
-	for _, dir := range []string{backupSegmentDir, backupFileDir} {
+	for _, dir := range []string{backupSegmentDir, backupFileDir, "."} {
 		entries, err := os.ReadDir(filepath.Join(w.o.Dir, dir))
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			name := dir + "/" + e.Name()
+			name := path.Join(dir, e.Name())
 			if !keep[name] && madeByUs(name) {
 				if err := os.Remove(filepath.Join(w.o.Dir, name)); err != nil {
 					return fmt.Errorf("the backup is whole; a file of the one before is left: %w", err)
@@ -360,11 +467,12 @@ func (w *backupWriter) publish() error {
 	return nil
 }
 
-// backupNames are the names that backups give to their files: number and digest of a segment, digest and name of a file.
-var backupNames = regexp.MustCompile(`^(segments/\d{8,}-[0-9a-f]{16}\.seg|files/[0-9a-f]{16}-.+)$`)
+// backupNames are the names that backups give to their files: number and digest of a segment, digest and name of a file,
+// and what any file is written under before it has its name (a killed backup leaves it, perhaps with a private key).
+var backupNames = regexp.MustCompile(`^(segments/\d{8,}-[0-9a-f]{16}\.seg|files/[0-9a-f]{16}-.+|files/\.tmp-[0-9a-f]{16}-.+-\d+-\d+|\.tmp-MANIFEST\.json-\d+-\d+)$`)
 
 // madeByUs reports that a file which the manifest does not list is of a backup before, perhaps of one that was not ended.
 // Whatever else somebody put there stays.
 func madeByUs(name string) bool {
-	return strings.HasSuffix(name, backupUnfinished) || backupNames.MatchString(name)
+	return strings.HasPrefix(name, backupSegmentDir+"/") && strings.HasSuffix(name, backupUnfinished) || backupNames.MatchString(name)
 }

@@ -91,6 +91,9 @@ func (m *Manifest) encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
+// otherBackup is what to do about a manifest that cannot be read: nothing says which files of the folder are worth keeping.
+const otherBackup = "use another backup, or make one in another folder"
+
 // errNoBackup says that a folder holds no whole backup.
 var errNoBackup = errors.New("it holds no whole backup")
 
@@ -101,19 +104,22 @@ func readManifest(dir string) (*Manifest, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s has no %s: %w; a backup that was not ended has none, make it again with bornode backup", dir, ManifestFile, errNoBackup)
 	}
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file; %s", path, otherBackup)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; %s", err, otherBackup)
 	}
 	if info.Size() > maxManifestBytes {
 		return nil, fmt.Errorf("%s has %d bytes, %d at most are possible: it is no manifest of a backup", path, info.Size(), maxManifestBytes)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; %s", err, otherBackup)
 	}
 	m := new(Manifest)
 	if err := json.Unmarshal(raw, m); err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w; make the backup again, or use another one", path, err)
+		return nil, fmt.Errorf("%s is damaged: %w; %s", path, err, otherBackup)
 	}
 	if m.Format != manifestFormat {
 		return nil, fmt.Errorf("%s has format %d, this program knows %d: use the program that made the backup (%s)", path, m.Format, manifestFormat, m.Version)
@@ -121,7 +127,7 @@ func readManifest(dir string) (*Manifest, error) {
 	said := m.Checksum
 	again, err := m.encode()
 	if err != nil || m.Checksum != said || !bytes.Equal(again, raw) {
-		return nil, fmt.Errorf("%s is damaged: its checksum does not fit; make the backup again, or use another one", path)
+		return nil, fmt.Errorf("%s is damaged: its checksum does not fit; %s", path, otherBackup)
 	}
 	m.directory = dir
 	return m, m.checkOrder(path)

@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -184,4 +186,103 @@ func TestDamagedBackupIsRefused(t *testing.T) {
 	}
 	_, err = VerifyBackup(o.Dir, nil)
 	require.NoError(t, err)
+}
+
+// A backup takes no private key away that the one before holds, goes into no data folder, and removes what a killed one left.
+func TestBackupRemovesOnlyItsOwnRemains(t *testing.T) {
+	p, _, stop, o := backedUp(t)
+	stop()
+	take := func() (*blockstore.Cut, error) { return CutOfStopped(p.producer, zap.NewNop()) }
+	first, err := Backup(t.Context(), p.producer, o, take)
+	require.NoError(t, err)
+	var keys, remains []string
+	for _, f := range first.Files {
+		if f.Secret {
+			keys = append(keys, filepath.Join(o.Dir, f.File))
+		}
+	}
+	require.NotEmpty(t, keys)
+	plain := o
+	plain.Secrets = false
+	_, err = Backup(t.Context(), p.producer, plain, take)
+	require.ErrorContains(t, err, "private key of the backup before")
+	for _, key := range keys {
+		require.FileExists(t, key)
+	}
+	m, err := VerifyBackup(o.Dir, nil)
+	require.NoError(t, err)
+	require.True(t, m.Secrets)
+
+	for _, dir := range []string{p.producer.DataDir, p.producer.Path(p.producer.Store.Dir)} {
+		into := o
+		into.Dir = dir
+		_, err = Backup(t.Context(), p.producer, into, take)
+		require.ErrorContains(t, err, "holds the data of a node")
+		require.NoFileExists(t, filepath.Join(dir, ManifestFile))
+	}
+
+	for _, name := range []string{backupFileDir + "/.tmp-0123456789abcdef-producer.json-77-1", ".tmp-" + ManifestFile + "-77-2", backupSegmentDir + "/00000099" + backupUnfinished} {
+		remains = append(remains, filepath.Join(o.Dir, name))
+	}
+	own := []string{filepath.Join(o.Dir, backupFileDir, "own.txt"), filepath.Join(o.Dir, "own"+backupUnfinished)}
+	for _, path := range append(append([]string(nil), remains...), own...) {
+		require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+	}
+	_, err = Backup(t.Context(), p.producer, o, take)
+	require.NoError(t, err)
+	for _, path := range remains {
+		require.NoFileExists(t, path)
+	}
+	for _, path := range append(own, keys...) {
+		require.FileExists(t, path)
+	}
+
+	for _, key := range keys { // moved to where it is kept: nothing is lost any more
+		require.NoError(t, os.Remove(key))
+	}
+	_, err = Backup(t.Context(), p.producer, plain, take)
+	require.NoError(t, err)
+}
+
+// A disk that is full is no damage of the node's segments, and a full segment that the backup has needs no room at all.
+func TestBackupToAFullDisk(t *testing.T) {
+	p, _, stop, o := backedUp(t)
+	stop()
+	take := func() (*blockstore.Cut, error) { return CutOfStopped(p.producer, zap.NewNop()) }
+	first, err := Backup(t.Context(), p.producer, o, take)
+	require.NoError(t, err)
+	fill := func(number uint32) {
+		require.NoError(t, os.Symlink("/dev/full", filepath.Join(o.Dir, backupSegmentDir, fmt.Sprintf("%08d%s", number, backupUnfinished))))
+	}
+	for _, r := range first.Segments {
+		fill(r.Number)
+	}
+	_, err = Backup(t.Context(), p.producer, o, take)
+	require.NoError(t, err, "nothing is new")
+
+	lost := first.Segments[2]
+	require.NoError(t, os.Remove(filepath.Join(o.Dir, lost.File)))
+	fill(lost.Number)
+	_, err = Backup(t.Context(), p.producer, o, take)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NotErrorIs(t, err, blockstore.ErrSegment)
+	require.NotContains(t, err.Error(), "is damaged")
+	_, err = Backup(t.Context(), p.producer, o, take) // the name that was full is gone
+	require.NoError(t, err)
+	_, err = VerifyBackup(o.Dir, nil)
+	require.NoError(t, err)
+}
+
+// A restored folder does not take the topics' folder of the node whose backup it is.
+func TestRestoreKeepsAwayFromFoldersElsewhere(t *testing.T) {
+	p, _, stop, o := backedUp(t)
+	stop()
+	elsewhere := t.TempDir()
+	written := *p.producer
+	written.DataDir, written.PubSub.Dir = config.Default().DataDir, filepath.Join(elsewhere, "topics")
+	require.NoError(t, config.Write(o.Settings, &written, true))
+	_, err := Backup(t.Context(), p.producer, o, func() (*blockstore.Cut, error) { return CutOfStopped(p.producer, zap.NewNop()) })
+	require.NoError(t, err)
+	_, err = Restore(t.Context(), RestoreOptions{Backup: o.Dir, Dir: filepath.Join(elsewhere, "restored")}, zap.NewNop())
+	require.ErrorContains(t, err, "pubsub.dir")
 }

@@ -147,7 +147,7 @@ func loadRestored(settings, dir string) (*config.Config, error) {
 	cfg.DataDir = dir
 	for _, x := range []struct{ key, path string }{
 		{"store.dir", cfg.Store.Dir}, {"chain.dir", cfg.Chain.Dir}, {"consensus.dir", cfg.Consensus.Dir},
-		{"pool.journal", cfg.Pool.Journal}, {"pubsub.store.dir", cfg.PubSub.Store.Dir}, {"rpc.log_index", cfg.RPC.LogIndex},
+		{"pool.journal", cfg.Pool.Journal}, {"pubsub.dir", cfg.PubSub.Dir}, {"pubsub.store.dir", cfg.PubSub.Store.Dir}, {"rpc.log_index", cfg.RPC.LogIndex},
 	} {
 		if x.path != "" && !filepath.IsLocal(x.path) {
 			return nil, fmt.Errorf("the settings name %s %s outside the node's folder, where the node of the backup may keep its own: restore with --settings and a copy of the file with a path below the folder", x.key, x.path)
