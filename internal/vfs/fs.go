@@ -80,9 +80,13 @@ func (f osFile) Size() (int64, error) {
 func (o osFS) path(name string) string { return filepath.Join(o.root, filepath.FromSlash(name)) }
 
 func (o osFS) Open(name string, flag int) (File, error) {
-	f, err := os.OpenFile(o.path(name), flag, o.modes.File)
+	path := o.path(name)
+	f, err := os.OpenFile(path, flag, o.modes.File)
 	if err != nil {
-		return nil, err
+		return nil, explainKind(path, err)
+	}
+	if err := refuseFolder(path, f); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return osFile{f}, nil
 }
@@ -131,7 +135,7 @@ func makeFolder(dir string, mode os.FileMode, sync func(string) error) error {
 	_, err = os.Stat(dir)
 	there := err == nil
 	if err := os.MkdirAll(dir, mode); err != nil {
-		return err
+		return explainKind(dir, err)
 	}
 	for i := len(toSync) - 1; i >= 0; i-- {
 		if err := sync(toSync[i]); err != nil && !(there && errors.Is(err, os.ErrPermission)) { // of a parent that belongs to others

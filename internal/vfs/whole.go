@@ -32,7 +32,10 @@ func ReadFile(fs FS, name string, limit int64) ([]byte, error) {
 	}
 	b := make([]byte, size)
 	if n, err := f.ReadAt(b, 0); n < len(b) {
-		return nil, errors.Join(err, io.ErrUnexpectedEOF)
+		if err == nil || errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return b, nil
 }
