@@ -163,8 +163,8 @@ func (c *stateCheck) findBlock(ctx context.Context) error {
 	return nil
 }
 
-// checkHistory looks at the files that take a state back. A crash leaves their ends uneven, which the start mends, so
-// only files that are missing or shorter than the state needs are told.
+// checkHistory looks at the files that take a state back. A crash leaves their ends uneven behind the state's change,
+// which costs nothing: the start cuts them. What is missing or shorter than the state needs costs the state.
 func (c *stateCheck) checkHistory() error {
 	id := rawdb.ReadPersistentStateID(c.store)
 	dir := filepath.Join(c.cfg.ancientDir(), rawdb.MerkleStateFreezerName)
@@ -177,8 +177,17 @@ func (c *stateCheck) checkHistory() error {
 	}
 	history, err := rawdb.NewStateFreezer(c.cfg.ancientDir(), false, true)
 	if err != nil {
-		c.finding(dir, fmt.Sprintf("the history of the state is uneven: %v", err),
-			"a crash leaves this and the next start cuts it; if the start ends with an error instead, move "+c.cfg.Dir+" away and start again", true)
+		whole, counted := wholeHistory(dir)
+		switch {
+		case counted != nil:
+			c.fault(StateFault(c.cfg.Dir, dir, counted))
+		case whole < id:
+			c.finding(dir, fmt.Sprintf("the history of the state is whole up to change %d only, the state is at change %d: %v", whole, id, err),
+				"the next start finds it damaged, and the one after that sets the state aside and rebuilds it from the blocks (a node that pruned blocks joins again with an empty data folder)", false)
+		default:
+			c.finding(dir, fmt.Sprintf("the history of the state is uneven: %v", err),
+				"a crash leaves this and the next start cuts it; if the start ends with an error instead, move "+c.cfg.Dir+" away and start again", true)
+		}
 		return nil
 	}
 	defer history.Close() //nolint:errcheck // only read
