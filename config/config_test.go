@@ -79,6 +79,12 @@ func TestValuesOfAnotherKindAreNamed(t *testing.T) {
 		"[sync]\nheartbeat = \"soon\"\n":  `sync.heartbeat (BORNODE_SYNC_HEARTBEAT) is "soon": use a duration such as 500ms, 10s or 2h`,
 		"[duties]\nenabled = \"often\"\n": `duties.enabled (BORNODE_DUTIES_ENABLED) is "often": use true or false`,
 		"[p2p]\npeers = [[1]]\n":          "p2p.peers",
+		// What the decoder would take, as another value than the operator wrote.
+		"[store]\nkeep_blocks = -5\n":     `store.keep_blocks (BORNODE_STORE_KEEP_BLOCKS) is "-5": use a whole number from 0 on`,
+		"[store]\nkeep_days = true\n":     `store.keep_days (BORNODE_STORE_KEEP_DAYS) is "true": use a whole number from 0 on`,
+		"[store]\nkeep_blocks = 1.5\n":    `store.keep_blocks (BORNODE_STORE_KEEP_BLOCKS) is "1.5": use a whole number from 0 on`,
+		"[store]\nrepair_wait = 5\n":      `store.repair_wait (BORNODE_STORE_REPAIR_WAIT) is "5": use a duration such as 500ms, 10s or 2h`,
+		"[store]\nkeep_blocks = [1000]\n": "store.keep_blocks",
 	} {
 		_, err := Load(write(t, text), nil, nil)
 		require.ErrorContains(t, err, want)

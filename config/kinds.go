@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/viper"
 )
 
-// describeWrongKind puts an error of the decoder into one line that names the setting, its value and what it takes. The
-// decoder's own text has several lines and names Go types.
-func describeWrongKind(v *viper.Viper, decoding error) error {
+// refuseWrongKinds refuses a value that is not of its setting's type, in one line that names the setting, the value and what
+// it takes. The decoder would take a number below 0 as a huge one, true as 1, and a number as a duration in nanoseconds.
+func refuseWrongKinds(v *viper.Viper) error {
 	for _, s := range sections(Default()) {
 		for _, f := range s.fields {
 			given := v.Get(f.key)
@@ -25,7 +25,7 @@ func describeWrongKind(v *viper.Viper, decoding error) error {
 			}
 		}
 	}
-	return errors.New(strings.Join(strings.Fields(decoding.Error()), " "))
+	return nil
 }
 
 // wantedKind says what a setting of a type takes if a text is not that; "" if it is.

@@ -64,8 +64,11 @@ func Load(path string, environ []string, flags *pflag.FlagSet) (*Config, error) 
 	if path != "" {
 		of += " " + path
 	}
-	if err := v.UnmarshalExact(c); err != nil {
-		return nil, fmt.Errorf("%s: %w", of, describeWrongKind(v, err))
+	if err := refuseWrongKinds(v); err != nil {
+		return nil, fmt.Errorf("%s: %w", of, err)
+	}
+	if err := v.UnmarshalExact(c); err != nil { // its text has several lines
+		return nil, fmt.Errorf("%s: %s", of, strings.Join(strings.Fields(err.Error()), " "))
 	}
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", of, err)
