@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/rawdb"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/ethdb"
 	"github.com/ethereum/go-ethereum/ethdb/pebble"
 	"github.com/ethereum/go-ethereum/rlp"
 
@@ -73,15 +74,20 @@ func (g *gethHistory) encodedBytes() (sum int64) {
 
 func gethEngine() *beacon.Beacon { return beacon.New(ethash.NewFaker()) }
 
-// importIntoGeth imports the history into an empty go-ethereum chain as `geth import` does: decoded one by one, inserted
-// in batches, everything checked. It has the memory for caches that our node has by default. The clock stops when state
-// and blocks are written and the database is closed.
-func importIntoGeth(ctx context.Context, g *gethHistory) (r importRun, err error) {
+// importOnceIntoGeth imports the history into an empty go-ethereum chain, which it removes afterwards.
+func importOnceIntoGeth(ctx context.Context, g *gethHistory) (r importRun, err error) {
 	dir, err := os.MkdirTemp("", "bornode-bench")
 	if err != nil {
 		return r, err
 	}
 	defer os.RemoveAll(dir)
+	return importIntoGeth(ctx, dir, g, nil)
+}
+
+// importIntoGeth imports the history into an empty go-ethereum chain in a folder as `geth import` does: decoded one by one,
+// inserted in batches, everything checked. It has the memory for caches that our node has by default. The clock stops when
+// state and blocks are written and the database is closed. before, if not nil, is called before they are closed.
+func importIntoGeth(ctx context.Context, dir string, g *gethHistory, before func(*core.BlockChain, ethdb.Database) error) (r importRun, err error) {
 	ours := chain.DefaultConfig()
 	kv, err := pebble.New(filepath.Join(dir, "chaindata"), ours.DatabaseCacheMiB, ours.Handles, "", false)
 	if err != nil {
@@ -105,6 +111,9 @@ func importIntoGeth(ctx context.Context, g *gethHistory) (r importRun, err error
 	err = insertIntoGeth(ctx, bc, g.blocks)
 	if err == nil {
 		err = bc.TrieDB().Commit(bc.CurrentBlock().Root, false)
+	}
+	if err == nil && before != nil {
+		err = before(bc, db)
 	}
 	bc.Stop()
 	err = errors.Join(err, closeDB())

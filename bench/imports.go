@@ -15,6 +15,7 @@ import (
 	"github.com/bornode/bornode/bench/figures"
 	"github.com/bornode/bornode/bench/forge"
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/consensus"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/node"
@@ -128,7 +129,7 @@ func importersOf(h *history) ([]*importer, error) {
 		return nil, err
 	}
 	return append(out, &importer{mode: fmt.Sprintf("go-ethereum %d.%d.%d", version.Major, version.Minor, version.Patch), bytes: g.encodedBytes(), run: func(ctx context.Context) (importRun, error) {
-		return importIntoGeth(ctx, g)
+		return importOnceIntoGeth(ctx, g)
 	}}), nil
 }
 
@@ -157,14 +158,20 @@ type importRun struct {
 	recovered, flushes uint64
 }
 
-// importOnce imports a history into an empty node. The clock stops when the last block that its records prove final is
-// durable and everything is closed, so that indexes and the state's journal are written.
+// importOnce imports a history into an empty node, which it removes afterwards.
 func importOnce(ctx context.Context, h *history, mode consensus.Mode) (r importRun, err error) {
 	dir, err := os.MkdirTemp("", "bornode-bench")
 	if err != nil {
 		return r, err
 	}
 	defer os.RemoveAll(dir)
+	return importInto(ctx, dir, h, mode, nil)
+}
+
+// importInto imports a history into an empty folder of a node. The clock stops when the last block that its records prove
+// final is durable and everything is closed, so that indexes and the state's journal are written. before, if not nil, is
+// called before the storage is closed.
+func importInto(ctx context.Context, dir string, h *history, mode consensus.Mode, before func(*chain.Chain) error) (r importRun, err error) {
 	store, chain, err := forge.Open(ctx, dir, h.gen)
 	if err != nil {
 		return r, err
@@ -191,6 +198,11 @@ func importOnce(ctx context.Context, h *history, mode consensus.Mode) (r importR
 		return r, err
 	}
 	stopDriver()
+	if before != nil {
+		if err := before(chain); err != nil {
+			return r, err
+		}
+	}
 	err = closeStorage()
 	r.wall, r.cpu, r.recovered, r.flushes = time.Since(begun), load.ProcessorTime()-cpu, chain.SenderRecoveries(), chain.StateFlushes()
 	return r, err

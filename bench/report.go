@@ -11,6 +11,7 @@ type Report struct {
 	Machine string          `json:"machine"`
 	Imports []ImportResult  `json:"imports,omitempty"`
 	Network []NetworkResult `json:"network,omitempty"`
+	Disk    []DiskResult    `json:"disk,omitempty"`
 }
 
 // Print writes the tables.
@@ -32,5 +33,29 @@ func (r *Report) Print(w io.Writer) error {
 				x.IncludedP50, x.IncludedP99, x.FinalP50, x.FinalP99, x.ProducedP50, x.ProducedP99, x.CPUPerTx, x.LoaderCPU)
 		}
 	}
+	if len(r.Disk) > 0 {
+		r.printDisk(t)
+	}
 	return t.Flush()
+}
+
+// printDisk prints parts as rows and programs as columns.
+func (r *Report) printDisk(w io.Writer) {
+	fmt.Fprint(w, "\ngrowth on disk, bytes\t")
+	for _, x := range r.Disk {
+		fmt.Fprintf(w, "%s: per %s, %s\t", x.History, x.Unit, x.Program)
+	}
+	fmt.Fprintln(w)
+	row := func(name string, value func(DiskResult) float64) {
+		fmt.Fprintf(w, "%s\t", name)
+		for _, x := range r.Disk {
+			fmt.Fprintf(w, "%.1f\t", value(x))
+		}
+		fmt.Fprintln(w)
+	}
+	for _, part := range DiskParts {
+		row(part, func(x DiskResult) float64 { return x.Bytes[part] })
+	}
+	row("without state and its history", func(x DiskResult) float64 { return x.Blockwise })
+	row("all", func(x DiskResult) float64 { return x.Total })
 }

@@ -21,6 +21,7 @@ const (
 	Transfers = "transfers"
 	Payloads  = "payloads-16KiB"
 	Empty     = "empty"
+	Tokens    = "erc20"
 )
 
 // Trailing empty blocks let the records inside the history prove its last interesting block final.
@@ -31,16 +32,21 @@ const signedAhead = 2
 
 // Plan says how large a history is.
 type Plan struct {
-	Kind    string
-	Blocks  int   // so many, and Trailing more
-	Bytes   int64 // instead of Blocks: until the encoded blocks take so many bytes
-	Txs     int   // per block, each from an account of its own
-	Payload int   // bytes of call data
-	Members []genesis.Member
-	Segment int64 // size of a segment file in bytes; 0: the store's default
+	Kind     string
+	Blocks   int   // so many, and Trailing more; of tokens also those that deploy the contract
+	Bytes    int64 // instead of Blocks: until the encoded blocks take so many bytes
+	Txs      int   // per block, each from an account of its own
+	Accounts int   // that take turns to send, and receive; 0: as many as a block has transactions, and as many others receive
+	Payload  int   // bytes of call data
+	Members  []genesis.Member
+	Segment  int64 // size of a segment file in bytes; 0: the store's default
 }
 
-// PlanOf is the usual shape of a kind: transfers in blocks of 500, payloads of 16 KiB in blocks of 40 (640 KiB).
+// senders is how many accounts send.
+func (p *Plan) senders() int { return max(p.Accounts, p.Txs) }
+
+// PlanOf is the usual shape of a kind: transfers in blocks of 500, payloads of 16 KiB in blocks of 40 (640 KiB), transfers
+// of an ERC-20 token among 1,000 accounts in blocks of 500.
 func PlanOf(kind string) (Plan, error) {
 	switch kind {
 	case Transfers:
@@ -49,14 +55,16 @@ func PlanOf(kind string) (Plan, error) {
 		return Plan{Kind: kind, Txs: 40, Payload: 16 << 10}, nil
 	case Empty:
 		return Plan{Kind: kind}, nil
+	case Tokens:
+		return Plan{Kind: kind, Txs: 500, Accounts: 1000}, nil
 	}
-	return Plan{}, fmt.Errorf("history of %q; there are %s, %s and %s", kind, Transfers, Payloads, Empty)
+	return Plan{}, fmt.Errorf("history of %q; there are %s, %s, %s and %s", kind, Transfers, Payloads, Empty, Tokens)
 }
 
 // most is the most blocks that the plan can take.
 func (p *Plan) most() int {
 	if p.Bytes == 0 {
-		return p.Blocks + Trailing
+		return p.Blocks + p.senders() + Trailing // of a history of tokens at most so many deploy the contract
 	}
 	const smallest = 100 // bytes of a transaction, and of an empty block
 	return int(p.Bytes/int64(smallest+p.Txs*(smallest+p.Payload))) + 1 + Trailing
@@ -72,7 +80,7 @@ type Totals struct {
 // Make makes a history in a folder and gives each encoded block from height 1 to fn. The chain is open while fn runs
 // and closed when Make returns.
 func Make(ctx context.Context, dir string, p Plan, fn func(raw []byte) error) (gen *genesis.Genesis, t Totals, err error) {
-	keys := make([]*ecdsa.PrivateKey, p.Txs)
+	keys := make([]*ecdsa.PrivateKey, p.senders()+1) // the last one deploys contracts
 	for i := range keys {
 		if keys[i], err = crypto.GenerateKey(); err != nil {
 			return nil, t, err
@@ -103,7 +111,14 @@ func Make(ctx context.Context, dir string, p Plan, fn func(raw []byte) error) (g
 		t.Blocks, t.Transactions, t.Bytes = t.Blocks+1, t.Transactions+len(txs), t.Bytes+int64(len(raw))
 		return fn(raw)
 	}
-	for p.Bytes == 0 && t.Blocks < p.Blocks || t.Bytes < p.Bytes {
+	if p.Kind == Tokens {
+		for _, txs := range deployToken(p, keys[p.senders()], addressesOf(keys[:p.senders()])) {
+			if err := next(txs); err != nil {
+				return nil, t, err
+			}
+		}
+	}
+	for first := t.Blocks; p.Bytes == 0 && t.Blocks-first < p.Blocks || t.Bytes < p.Bytes; {
 		txs, ok := <-signed
 		if !ok {
 			return nil, t, ctx.Err()
@@ -126,8 +141,8 @@ func signAhead(ctx context.Context, p Plan, keys []*ecdsa.PrivateKey) <-chan []*
 	go func() {
 		defer close(ch)
 		noise := rand.NewChaCha8([32]byte{1})
-		for nonce := uint64(0); ; nonce++ {
-			txs := signBlock(p, keys, nonce, noise)
+		for index := uint64(0); ; index++ {
+			txs := signBlock(p, keys, index, noise)
 			select {
 			case ch <- txs:
 			case <-ctx.Done():
@@ -138,8 +153,16 @@ func signAhead(ctx context.Context, p Plan, keys []*ecdsa.PrivateKey) <-chan []*
 	return ch
 }
 
-// signBlock makes a block's transactions: one of every account, so that the nonce is the block's index.
-func signBlock(p Plan, keys []*ecdsa.PrivateKey, nonce uint64, noise *rand.ChaCha8) []*types.Transaction {
+func addressesOf(keys []*ecdsa.PrivateKey) []common.Address {
+	out := make([]common.Address, len(keys))
+	for i, k := range keys {
+		out[i] = crypto.PubkeyToAddress(k.PublicKey)
+	}
+	return out
+}
+
+// signBlock makes the transactions of the block with this index. Accounts take turns, none is twice in a block.
+func signBlock(p Plan, keys []*ecdsa.PrivateKey, index uint64, noise *rand.ChaCha8) []*types.Transaction {
 	signer := types.LatestSignerForChainID(big.NewInt(ChainID))
 	txs := make([]*types.Transaction, p.Txs)
 	data := make([][]byte, p.Txs)
@@ -154,13 +177,28 @@ func signBlock(p Plan, keys []*ecdsa.PrivateKey, nonce uint64, noise *rand.ChaCh
 	for w := range workers {
 		wg.Go(func() {
 			for i := w; i < p.Txs; i += workers {
-				to := common.BigToAddress(big.NewInt(int64(0x2000_0000 + i)))
-				txs[i], _ = types.SignNewTx(keys[i], signer, &types.LegacyTx{ // a valid key signs
-					Nonce: nonce, GasPrice: new(big.Int), Gas: 21_000 + 40*uint64(p.Payload), To: &to, Value: big.NewInt(1), Data: data[i], //nolint:gosec // not negative
-				})
+				turn := index*uint64(p.Txs) + uint64(i)                                                                                                       //nolint:gosec // not negative
+				from, nonce := turn%uint64(p.senders()), turn/uint64(p.senders())                                                                             //nolint:gosec // not negative
+				to := p.recipientOf(keys, from, nonce, i)                                                                                                     // another account than the sender
+				tx := &types.LegacyTx{Nonce: nonce, GasPrice: new(big.Int), Gas: 21_000 + 40*uint64(p.Payload), To: &to, Value: big.NewInt(1), Data: data[i]} //nolint:gosec // not negative
+				if p.Kind == Tokens {
+					token := tokenOf(keys[p.senders()])
+					tx.To, tx.Gas, tx.Value, tx.Data = &token, tokenGas, new(big.Int), transferCall(to, 1)
+				}
+				txs[i], _ = types.SignNewTx(keys[from], signer, tx) // a valid key signs
 			}
 		})
 	}
 	wg.Wait()
 	return txs
+}
+
+// recipientOf is who gets what an account sends: among Accounts another one with every transaction.
+func (p *Plan) recipientOf(keys []*ecdsa.PrivateKey, from, nonce uint64, place int) common.Address {
+	if p.Accounts == 0 {
+		return common.BigToAddress(big.NewInt(int64(0x2000_0000 + place)))
+	}
+	others := uint64(p.senders()) - 1                                 //nolint:gosec // not negative
+	to := (from + 1 + (7*from+13*nonce)%others) % uint64(p.senders()) //nolint:gosec // not negative
+	return crypto.PubkeyToAddress(keys[to].PublicKey)
 }

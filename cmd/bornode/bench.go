@@ -16,7 +16,7 @@ func benchCommand() *cobra.Command {
 	var jsonPath string
 	var scale float64
 	var runs, seconds int
-	cmd := &cobra.Command{Use: "bench", Short: "Measure imports, networks, transports, joins and topics on this machine"}
+	cmd := &cobra.Command{Use: "bench", Short: "Measure imports, disk space, networks, transports, joins and topics on this machine"}
 	add := func(use, short string, measure func(*cobra.Command, *bench.Report) error) {
 		cmd.AddCommand(&cobra.Command{Use: use, Short: short, Args: usage.RefuseArguments, RunE: func(c *cobra.Command, _ []string) error {
 			r := &bench.Report{Machine: figures.Machine()}
@@ -45,6 +45,10 @@ func benchCommand() *cobra.Command {
 	}
 	add("import", "Import prepared histories, full and certified, and with go-ethereum", imports)
 	add("network", "Load networks of four producers; rates, latencies, processor time", network)
+	add("disk", "Measure what blocks and transactions take on disk, part by part, beside go-ethereum", func(c *cobra.Command, r *bench.Report) (err error) {
+		r.Disk, err = bench.Disk(c.Context(), scale, progressTo(c))
+		return err
+	})
 	add("all", "Run import and network, one after the other", func(c *cobra.Command, r *bench.Report) error {
 		if err := imports(c, r); err != nil {
 			return err
