@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -72,9 +73,18 @@ func diskPlans(scale float64) []forge.Plan {
 // Disk measures what a block or transaction adds to the folders of a node and of go-ethereum: the first part of a history
 // is imported into one folder, all of it into another, both are closed and their databases compacted, and the growth of
 // each part is the difference.
-func Disk(ctx context.Context, scale float64, progress func(string)) ([]DiskResult, error) {
+// only names the kinds of histories; none: all.
+func Disk(ctx context.Context, scale float64, only []string, progress func(string)) ([]DiskResult, error) {
 	var out []DiskResult
+	for _, kind := range only {
+		if !slices.ContainsFunc(diskPlans(scale), func(p forge.Plan) bool { return p.Kind == kind }) {
+			return nil, fmt.Errorf("bench: there is no history of %q to measure disk space with; use %s, %s or %s", kind, forge.Transfers, forge.Tokens, forge.Empty)
+		}
+	}
 	for _, p := range diskPlans(scale) {
+		if len(only) > 0 && !slices.Contains(only, p.Kind) {
+			continue
+		}
 		progress(fmt.Sprintf("making a history of %d blocks of %s", p.Blocks, p.Kind))
 		h, err := makeHistory(ctx, p)
 		if err != nil {

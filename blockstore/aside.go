@@ -24,6 +24,8 @@ const (
 
 // asideFolder is the folder, below the store's directory, of what this start sets aside for a reason.
 func (s *Store) asideFolder(reason string) (string, error) {
+	s.told.Lock()
+	defer s.told.Unlock()
 	if dir := s.asides[reason]; dir != "" {
 		return dir, nil
 	}
@@ -91,6 +93,8 @@ func (s *Store) keepAside(reason, name string, data []byte, why string) error {
 }
 
 func (s *Store) tellAside(name, to, why string) {
+	s.told.Lock()
+	defer s.told.Unlock()
 	s.moved = append(s.moved, Aside{Name: name, To: to, Why: why})
 	message := "set aside: " + why
 	if s.looking {
@@ -101,6 +105,8 @@ func (s *Store) tellAside(name, to, why string) {
 
 // finding keeps what Open finds wrong for the report of Fsck, and logs it. An opened store has mended it.
 func (s *Store) finding(kind string, height uint64, text string) {
+	s.told.Lock()
+	defer s.told.Unlock()
 	s.findings = append(s.findings, Problem{Kind: kind, Height: height, Text: text, Repaired: !s.looking})
 	s.log.Warn("the block store is damaged: "+text, zap.Uint64("height", height))
 }

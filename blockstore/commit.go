@@ -272,8 +272,8 @@ func (s *Store) persistRecords(st *stage) error {
 		}
 	}
 	s.metrics.appended.Add(float64(size))
-	if err := s.derived.Write(hashes, nil); err != nil {
-		return fmt.Errorf("write to %s: %w", derivedDir, s.derivedError(err))
+	if err := s.useDerived(func(db *leveldb.DB) error { return db.Write(hashes, nil) }); err != nil {
+		return fmt.Errorf("write to %s: %w", derivedDir, err)
 	}
 	return nil
 }
@@ -311,13 +311,13 @@ func (s *Store) indexHashes(from, to uint64) error {
 		}
 		batch.Put(hashKey(e.Hash), binary.BigEndian.AppendUint64(nil, h))
 		if batch.Len() == 4096 {
-			if err := s.derived.Write(batch, nil); err != nil {
-				return s.derivedError(err)
+			if err := s.derived.db.Write(batch, nil); err != nil {
+				return err
 			}
 			batch.Reset()
 		}
 	}
-	return s.derivedError(s.derived.Write(batch, nil))
+	return s.derived.db.Write(batch, nil)
 }
 
 // markHashed makes all derived data written so far durable and notes that hash -> height is complete up to a height, and
@@ -326,13 +326,20 @@ func (s *Store) markHashed(height uint64) error {
 	if !s.hashed {
 		return nil // Open did not get as far as completing the hash index
 	}
-	marks := new(leveldb.Batch)
-	marks.Put([]byte(keyHashed), binary.BigEndian.AppendUint64(nil, height))
-	if s.filling.Load() == nil {
-		marks.Put([]byte(keyTxs), binary.BigEndian.AppendUint64(nil, s.advanceIndexed()))
-	}
-	if err := s.derived.Write(marks, &opt.WriteOptions{Sync: true}); err != nil {
-		return s.gate.fail("write to "+derivedDir, s.derivedError(err))
+	err := s.useDerived(func(db *leveldb.DB) error {
+		marks := new(leveldb.Batch)
+		if s.hashing.Load() == nil {
+			marks.Put([]byte(keyHashed), binary.BigEndian.AppendUint64(nil, height))
+		} else {
+			marks.Delete([]byte(keyHashed)) // an empty batch would not be synced
+		}
+		if s.filling.Load() == nil {
+			marks.Put([]byte(keyTxs), binary.BigEndian.AppendUint64(nil, s.advanceIndexed(db)))
+		}
+		return db.Write(marks, &opt.WriteOptions{Sync: true})
+	})
+	if err != nil {
+		return s.gate.fail("write to "+derivedDir, err)
 	}
 	return nil
 }

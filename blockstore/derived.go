@@ -41,11 +41,11 @@ func (s *Store) writeDerived(batch *leveldb.Batch) error {
 	if err := s.gate.check(); err != nil {
 		return err
 	}
-	if err := s.derived.Write(batch, nil); err != nil {
+	if err := s.useDerived(func(db *leveldb.DB) error { return db.Write(batch, nil) }); err != nil {
 		if closed := s.closedError(err); closed != nil {
 			return closed
 		}
-		return s.gate.fail("write to "+derivedDir, s.derivedError(err))
+		return s.gate.fail("write to "+derivedDir, err)
 	}
 	return nil
 }
@@ -76,12 +76,12 @@ func (s *Store) Receipts(hash common.Hash) (types.Receipts, error) {
 
 // ReceiptsAt are the receipts of a block whose height the caller knows; the block itself need not be stored yet.
 func (s *Store) ReceiptsAt(height uint64, hash common.Hash) (types.Receipts, error) {
-	b, err := get(s.derived, blockKey(prefixReceipts, height, hash))
+	b, err := s.getDerived(blockKey(prefixReceipts, height, hash))
 	if err != nil {
 		if closed := s.closedError(err); closed != nil {
 			return nil, closed
 		}
-		return nil, fmt.Errorf("read receipts of block %d %s: %w", height, hash, s.derivedError(err))
+		return nil, fmt.Errorf("read receipts of block %d %s: %w", height, hash, err)
 	}
 	if b == nil {
 		return nil, fmt.Errorf("receipts of block %d %s: %w", height, hash, ErrNotFound)
@@ -113,9 +113,32 @@ func (s *Store) Transaction(tx common.Hash) (blockHash common.Hash, height, inde
 
 // TransactionLocations are all blocks of the store that have a transaction: the irreversible one alone, else the
 // reversible ones, highest first.
-func (s *Store) TransactionLocations(tx common.Hash) ([]TxLocation, error) {
-	var locs []TxLocation
-	it := s.derived.NewIterator(util.BytesPrefix(txPrefix(tx)), nil)
+func (s *Store) TransactionLocations(tx common.Hash) (locs []TxLocation, err error) {
+	var missing *txFilling
+	var unreadable error // of a block, which says nothing about the database
+	err = s.useDerived(func(db *leveldb.DB) (err error) {
+		missing = s.filling.Load() // before the read: what is written behind it may be what was not found
+		locs, unreadable, err = s.locationsIn(db, tx)
+		return err
+	})
+	if err == nil && unreadable != nil {
+		return nil, unreadable
+	}
+	if err == nil && len(locs) == 0 {
+		err = s.notIndexed(missing)
+	}
+	if err != nil {
+		if closed := s.closedError(err); closed != nil {
+			return nil, closed
+		}
+		return nil, fmt.Errorf("look up transaction %s: %w", tx, err)
+	}
+	return locs, nil
+}
+
+// locationsIn reads them from the database; unreadable is the error of a block that may be the one that has the transaction.
+func (s *Store) locationsIn(db *leveldb.DB, tx common.Hash) (locs []TxLocation, unreadable, err error) {
+	it := db.NewIterator(util.BytesPrefix(txPrefix(tx)), nil)
 	defer it.Release()
 	for it.Next() {
 		loc, ok := splitTx(it.Key(), it.Value())
@@ -135,24 +158,13 @@ func (s *Store) TransactionLocations(tx common.Hash) ([]TxLocation, error) {
 		}
 		e, err := s.entry(loc.Height)
 		if err == nil && e.Hash == loc.Block {
-			return []TxLocation{loc}, nil
+			return []TxLocation{loc}, nil, nil
 		}
-		if err != nil && !block.IsAbsent(err) { // it may be the block that has the transaction
-			return nil, err
-		}
-	}
-	if err := it.Error(); err != nil {
-		if closed := s.closedError(err); closed != nil {
-			return nil, closed
-		}
-		return nil, fmt.Errorf("look up transaction %s: %w", tx, s.derivedError(err))
-	}
-	if len(locs) == 0 {
-		if err := s.notIndexed(); err != nil {
-			return nil, fmt.Errorf("look up transaction %s: %w", tx, err)
+		if err != nil && !block.IsAbsent(err) {
+			return nil, err, nil
 		}
 	}
-	return locs, nil
+	return locs, nil, it.Error()
 }
 
 // transactionsOf reads the reversible ones of the named blocks before they are deleted, to delete what was derived

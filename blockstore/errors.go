@@ -15,7 +15,7 @@ var (
 	ErrUnlinked = errors.New("block does not link to the store's last irreversible block")
 	ErrFailed   = errors.New("block store has failed and takes no more writes; free the disk's trouble and restart the node")
 	ErrClosed   = errors.New("block store is closed")
-	ErrIndexing = errors.New("the index of transactions is being rebuilt")
+	ErrIndexing = errors.New("the index is being rebuilt")
 )
 
 // ErrCorrupt names a block that is there but cannot be served.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/syndtr/goleveldb/leveldb"
@@ -127,10 +128,12 @@ func (s *Store) Fsck(ctx context.Context, opts FsckOptions, progress func(FsckPr
 
 // opened reports what Open found and did.
 func (c *fsck) opened() error {
+	c.s.told.Lock()
+	defer c.s.told.Unlock()
 	for _, p := range c.s.findings {
 		c.problem(p.Kind, p.Height, p.Repaired, "%s", p.Text)
 	}
-	c.report.Moved = c.s.moved
+	c.report.Moved = slices.Clone(c.s.moved)
 	names, err := c.s.fs.List(asideDir)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", asideDir, err)
@@ -276,7 +279,7 @@ func (c *fsck) index(seg Segment, w walked) error {
 		}
 		c.problem(ProblemIndex, w.height, c.opts.Repair, "index entry of block %d is wrong or missing", w.height)
 	}
-	v, err := get(c.s.derived, hashKey(w.header.Hash))
+	v, err := c.s.getDerived(hashKey(w.header.Hash))
 	if err != nil || len(v) != 8 || binary.BigEndian.Uint64(v) != w.height {
 		c.batch.Put(hashKey(w.header.Hash), binary.BigEndian.AppendUint64(nil, w.height))
 		c.problem(ProblemHash, w.height, c.opts.Repair, "block %d %s is missing from the hash index", w.height, w.header.Hash)
@@ -288,7 +291,7 @@ func (c *fsck) transactions(b *block.Block) error {
 	missing, hash := 0, b.Hash()
 	for i, tx := range b.Transactions {
 		key := txKey(tx.Hash(), hash)
-		if v, err := get(c.s.derived, key); err != nil || v == nil {
+		if v, err := c.s.getDerived(key); err != nil || v == nil {
 			missing++
 			c.batch.Put(key, txValue(b.Number(), uint32(i), hash)) //nolint:gosec // bounded
 		}
@@ -296,7 +299,7 @@ func (c *fsck) transactions(b *block.Block) error {
 	if missing > 0 {
 		c.problem(ProblemTransactions, b.Number(), c.opts.Repair, "%d of %d transactions of block %d are missing from the index", missing, len(b.Transactions), b.Number())
 	}
-	if ok, err := c.s.derived.Has(blockKey(prefixReceipts, b.Number(), hash), nil); len(b.Transactions) > 0 && (err != nil || !ok) {
+	if v, err := c.s.getDerived(blockKey(prefixReceipts, b.Number(), hash)); len(b.Transactions) > 0 && (err != nil || v == nil) {
 		c.problem(ProblemReceipts, b.Number(), false, "the receipts of block %d are missing; execute it again", b.Number())
 	}
 	return c.flushLarge()

@@ -27,6 +27,7 @@ import (
 //	m/hashed            height: up to here every hash -> height is durable
 //	m/txs               height: receipts and transactions of the blocks below it are durable here, but for receipts that a
 //	                    rebuild of this database lost; all ones (of an older program): of the blocks up to m/hashed
+//	m/old               folder of a damaged database that was set aside, while its receipts are copied from it
 //	h | hash            height
 //	r | height | hash   receipts, go-ethereum's storage encoding
 //	t | tx hash | first 8 bytes of block hash -> height | index u32 | other 24 bytes of block hash
@@ -39,6 +40,7 @@ const (
 	keyDamaged = "m/damaged"
 	keyHashed  = "m/hashed"
 	keyTxs     = "m/txs"
+	keyOld     = "m/old"
 
 	format = "2"
 

@@ -1,6 +1,7 @@
 package blockstore
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ type levelStorage struct {
 	dir  string
 	gate *gate
 
+	retired  atomic.Bool // the files belong to another database now, or lie elsewhere: nothing is changed any more
 	unlisted atomic.Bool // goleveldb has passed over damage in the list of tables: entries may be lost
 
 	mu     sync.Mutex
@@ -143,6 +145,33 @@ func (l *levelStorage) List(ft storage.FileType) ([]storage.FileDesc, error) {
 	return fds, nil
 }
 
+// checkTableFooter refuses a table whose footer, which has no checksum, names places that are not in the file: goleveldb would take memory for
+// whatever it says.
+func checkTableFooter(f vfs.File, size int64, fd storage.FileDesc) error {
+	const footerBytes, trailerBytes = 48, 5 // of the table; of a block
+	b := make([]byte, footerBytes)
+	if size < footerBytes {
+		return &storage.ErrCorrupted{Fd: fd, Err: fmt.Errorf("the table has %d bytes", size)}
+	}
+	if _, err := f.ReadAt(b, size-footerBytes); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	for range 2 { // of the block of filters and of the index: offset, length
+		var place [2]uint64
+		for i := range place {
+			x, n := binary.Uvarint(b)
+			if n <= 0 || x > uint64(size) {
+				return &storage.ErrCorrupted{Fd: fd, Err: errors.New("the footer of the table is damaged")}
+			}
+			place[i], b = x, b[n:]
+		}
+		if place[0]+place[1]+trailerBytes > uint64(size)-footerBytes {
+			return &storage.ErrCorrupted{Fd: fd, Err: errors.New("the footer of the table is damaged")}
+		}
+	}
+	return nil
+}
+
 type levelReader struct {
 	*io.SectionReader
 	f vfs.File
@@ -159,6 +188,9 @@ func (l *levelStorage) Open(fd storage.FileDesc) (storage.Reader, error) {
 		return nil, err
 	}
 	size, err := f.Size()
+	if err == nil && fd.Type == storage.TypeTable {
+		err = checkTableFooter(f, size, fd)
+	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -171,6 +203,9 @@ func (l *levelStorage) Create(fd storage.FileDesc) (storage.Writer, error) {
 	}
 	if err := l.gate.check(); err != nil {
 		return nil, err
+	}
+	if l.retired.Load() {
+		return nil, storage.ErrClosed
 	}
 	f, err := l.fs.Open(l.name(fd), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
@@ -185,6 +220,9 @@ func (l *levelStorage) Remove(fd storage.FileDesc) error {
 	}
 	if err := l.gate.check(); err != nil {
 		return err
+	}
+	if l.retired.Load() {
+		return storage.ErrClosed
 	}
 	return l.fs.Remove(l.name(fd))
 }

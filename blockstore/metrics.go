@@ -15,6 +15,8 @@ type metrics struct {
 	cacheMiss prometheus.Counter
 
 	repairWaits, repairWaitsFailed prometheus.Counter
+
+	derivedReplaced prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
@@ -43,6 +45,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	gauge("repair_waiting_readers", "Readers that wait for a damaged block to be fetched again.", func() float64 { return float64(s.damaged.waitingReaders()) })
 	return &metrics{
 		repairWaits:       counter("repair_waits_total", "Waits of readers for a damaged block to be fetched again."),
+		derivedReplaced:   counter("derived_replaced_total", "Damaged databases of derived data that were set aside and begun anew while the node ran."),
 		repairWaitsFailed: counter("repair_waits_failed_total", "Reads that met a damaged block and could not wait until it was whole: no peer has it, it took too long, or too many waited."),
 		commits:           counter("commits_total", "Groups of operations made durable by one sync."),
 		grouped:           counter("operations_total", "Operations made durable."),

@@ -68,6 +68,7 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}), replaced: make(chan struct{}, 1),
 		damaged: damagedHeights{wanted: make(chan struct{}, 1)},
+		derived: derivedDatabase{atOnce: recentHashes},
 	}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())
@@ -81,13 +82,13 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 	if err := s.readRemembered(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())
 	}
+	s.derived.open = true
 	go s.run()
 	if err := s.restoreLIB(); err != nil {
 		log.Error("the last irreversible block is damaged, and so is its copy in the database; a peer or an export of a sound node has it", zap.Uint64("height", s.lib.Height), zap.Error(err))
 	}
-	if s.filling.Load() != nil && !looking {
-		s.wg.Add(1)
-		go s.fillTransactions()
+	if !looking {
+		s.resumeDerived()
 	}
 	return s, nil
 }
@@ -111,7 +112,7 @@ func (s *Store) open() (err error) {
 	if err := s.openMeta(); err != nil {
 		return err
 	}
-	if s.derived, err = s.openDerived(); err != nil {
+	if s.derived.db, err = s.openDerived(); err != nil {
 		return err
 	}
 	for _, step := range []func() error{s.completeSegments, s.trim, s.openActive, s.checkActiveIndex} {
@@ -119,18 +120,30 @@ func (s *Store) open() (err error) {
 			return err
 		}
 	}
-	err = s.fillHashIndex()
-	if lerrors.IsCorrupted(err) && s.gate.check() == nil { // marked to be made anew
-		_ = s.derived.Close() // says again that it is damaged
-		s.derived = nil
-		if s.derived, err = s.openDerived(); err == nil {
-			err = s.fillHashIndex()
+	err = s.completeIndexes()
+	if isDamage(err) && s.gate.check() == nil {
+		s.damagedDerived(err)
+		_ = s.derived.db.Close() // says again that it is damaged
+		s.derived.db = nil
+		s.derived.files.retired.Store(true)
+		if s.derived.db, err = s.beginDerived(); err == nil {
+			err = s.completeIndexes()
 		}
 	}
-	if err != nil {
+	return err
+}
+
+// completeIndexes completes what the database of derived data lacks, or finds out what a goroutine has to.
+func (s *Store) completeIndexes() error {
+	if err := s.fillHashIndex(); err != nil {
 		return err
 	}
 	return s.openTransactionIndex()
+}
+
+// damagedDerived tells of a database of derived data that Open cannot use.
+func (s *Store) damagedDerived(cause error) {
+	s.finding(ProblemDerived, 0, fmt.Sprintf("the database %s of derived data cannot be read and is rebuilt; receipts that cannot be read of it come back by executing again: %v", derivedDir, cause))
 }
 
 // load reads the state and holds it against the superblock, nil if there is none; recovered says that the database may
@@ -152,12 +165,8 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &opt.Options{
-		WriteBuffer: s.cfg.IndexBuffer, BlockCacheCapacity: s.cfg.IndexCache, OpenFilesCacheCapacity: 256,
-		CompactionTableSize: 8 << 20, CompactionTotalSize: 64 << 20, Filter: filter.NewBloomFilter(10),
-		DisableLargeBatchTransaction: true, DisableSeeksCompaction: true,
-	}
-	s.deferCompaction(o)
+	s.derived.files = stor
+	o := s.derivedOptions()
 	names, err := s.fs.List(derivedDir)
 	if err != nil {
 		return nil, err
@@ -173,34 +182,27 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 		db, err = leveldb.Open(stor, o)
 	}
 	if s.derivedMarked.Store(false); lerrors.IsCorrupted(err) {
-		s.finding(ProblemDerived, 0, fmt.Sprintf("the database %s of derived data cannot be read and is rebuilt; receipts come back by executing again: %v", derivedDir, err))
-		if err := s.setAside(asideDerived, derivedDir, "a damaged database of derived data, which is rebuilt"); err != nil {
-			return nil, err
-		}
-		if stor, err = newLevelStorage(s.fs, derivedDir, s.gate); err != nil {
-			return nil, err
-		}
+		s.damagedDerived(err)
 		doubtful = false
-		db, err = leveldb.Open(stor, o)
+		db, err = s.beginDerived()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", derivedDir, err)
 	}
-	if doubtful || stor.unlisted.Load() {
+	if doubtful || s.derived.files.unlisted.Load() {
 		return db, s.refillIndexes(db)
 	}
 	return db, nil
 }
 
-// derivedError marks the derived database to be started anew at the next Open if err says that it is damaged.
-func (s *Store) derivedError(err error) error {
-	if lerrors.IsCorrupted(err) && !s.derivedMarked.Swap(true) { // every reader meets it again
-		s.log.Error("the database of derived data is damaged; restart the node to make it anew", zap.String("file", s.cfg.Dir+"/"+derivedDir), zap.Error(err))
-		if f, markErr := s.fs.Open(derivedDir+"/"+rebuildMark, os.O_RDWR|os.O_CREATE); markErr == nil {
-			_ = errors.Join(f.Close(), s.fs.SyncDir(derivedDir)) // without the mark the damage is met again
-		}
+func (s *Store) derivedOptions() *opt.Options {
+	o := &opt.Options{
+		WriteBuffer: s.cfg.IndexBuffer, BlockCacheCapacity: s.cfg.IndexCache, OpenFilesCacheCapacity: 256,
+		CompactionTableSize: 8 << 20, CompactionTotalSize: 64 << 20, Filter: filter.NewBloomFilter(10),
+		DisableLargeBatchTransaction: true, DisableSeeksCompaction: true,
 	}
-	return err
+	s.deferCompaction(o)
+	return o
 }
 
 func (s *Store) loadLIB(super *superblock, recovered bool) (err error) {
@@ -429,9 +431,9 @@ func (s *Store) fillHashIndex() error {
 		return nil
 	}
 	from := s.lib.First
-	v, err := get(s.derived, []byte(keyHashed))
+	v, err := get(s.derived.db, []byte(keyHashed))
 	if err != nil {
-		return s.derivedError(err)
+		return err
 	}
 	if len(v) == 8 && binary.BigEndian.Uint64(v) >= from {
 		from = binary.BigEndian.Uint64(v) + 1

@@ -186,14 +186,23 @@ func (s *Store) payload(hash common.Hash) (payload []byte, height uint64, err er
 
 // finalHeight finds an irreversible block by hash.
 func (s *Store) finalHeight(hash common.Hash) (height uint64, known bool, err error) {
-	v, err := get(s.derived, hashKey(hash))
+	var v []byte
+	var missing *hashFilling
+	err = s.useDerived(func(db *leveldb.DB) (err error) {
+		missing = s.hashing.Load() // before the read: what is written behind it may be what was not found
+		v, err = get(db, hashKey(hash))
+		return err
+	})
 	if err != nil {
 		if closed := s.closedError(err); closed != nil {
 			return 0, false, closed
 		}
-		return 0, false, fmt.Errorf("look up block %s: %w", hash, s.derivedError(err))
+		return 0, false, fmt.Errorf("look up block %s: %w", hash, err)
 	}
 	if len(v) != 8 {
+		if err := missing.notHashed(); err != nil {
+			return 0, false, fmt.Errorf("look up block %s: %w", hash, err)
+		}
 		return 0, false, nil
 	}
 	height = binary.BigEndian.Uint64(v)

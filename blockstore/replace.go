@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/syndtr/goleveldb/leveldb"
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
@@ -73,9 +74,9 @@ func (s *Store) replace(height uint64, hash common.Hash, rec []byte) error {
 	if err := s.writeEntry(e); err != nil {
 		return err
 	}
-	if err := s.derived.Put(hashKey(hash), binary.BigEndian.AppendUint64(nil, height), nil); err != nil { // a start had nothing to index it from
-		_ = s.derivedError(err) // the record is whole whatever that database says
-	}
+	_ = s.useDerived(func(db *leveldb.DB) error { // a start had nothing to index it from
+		return db.Put(hashKey(hash), binary.BigEndian.AppendUint64(nil, height), nil) // the record is whole whatever that database says
+	})
 	s.blocks.remove(hash)
 	s.headers.Remove(hash)
 	s.damaged.forget(height)

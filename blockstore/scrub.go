@@ -122,7 +122,7 @@ func (c *scrubbing) block(e IndexEntry) (*block.Block, error) {
 
 // derived checks what was derived from a whole block, and completes it.
 func (c *scrubbing) derived(e IndexEntry, b *block.Block) error {
-	v, err := get(c.s.derived, hashKey(e.Hash))
+	v, err := c.s.getDerived(hashKey(e.Hash))
 	if err == nil && (len(v) != 8 || binary.BigEndian.Uint64(v) != e.Height) {
 		c.batch.Put(hashKey(e.Hash), binary.BigEndian.AppendUint64(nil, e.Height))
 		c.problem(ProblemHash, errors.New("the index by hash lacks the block"))
@@ -136,7 +136,7 @@ func (c *scrubbing) derived(e IndexEntry, b *block.Block) error {
 		return closed
 	}
 	if err != nil {
-		c.problem(ProblemDerived, c.s.derivedError(err)) // which has the database rebuilt by the next start
+		c.problem(ProblemDerived, err)
 		return nil
 	}
 	if c.batch.Len() == 0 || e.Height < c.s.FirstHeight() {
@@ -149,7 +149,7 @@ func (c *scrubbing) transactions(e IndexEntry, b *block.Block) error {
 	missing := 0
 	for i, tx := range b.Transactions {
 		key, want := txKey(tx.Hash(), e.Hash), txValue(e.Height, uint32(i), e.Hash) //nolint:gosec // bounded by the block size
-		v, err := get(c.s.derived, key)
+		v, err := c.s.getDerived(key)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (c *scrubbing) transactions(e IndexEntry, b *block.Block) error {
 }
 
 func (c *scrubbing) receipts(e IndexEntry, b *block.Block) error {
-	v, err := get(c.s.derived, blockKey(prefixReceipts, e.Height, e.Hash))
+	v, err := c.s.getDerived(blockKey(prefixReceipts, e.Height, e.Hash))
 	if err != nil {
 		return err
 	}

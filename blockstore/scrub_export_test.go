@@ -13,5 +13,5 @@ func (s *Store) LoseDerived(hash common.Hash, height uint64, txs []common.Hash) 
 	for _, tx := range txs {
 		batch.Delete(txKey(tx, hash))
 	}
-	return s.derived.Write(batch, nil)
+	return s.derived.db.Write(batch, nil)
 }

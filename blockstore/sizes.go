@@ -3,6 +3,7 @@ package blockstore
 import (
 	"fmt"
 
+	"github.com/syndtr/goleveldb/leveldb"
 	"github.com/syndtr/goleveldb/leveldb/util"
 )
 
@@ -17,17 +18,21 @@ func (s *Store) CompactDerived() (sizes DerivedSizes, err error) {
 	if err := s.gate.check(); err != nil {
 		return sizes, err
 	}
-	if err := s.derived.CompactRange(util.Range{}); err != nil {
-		return sizes, fmt.Errorf("compact %s: %w", derivedDir, s.derivedError(err))
-	}
 	prefixes := []byte{prefixHash, prefixReceipts, prefixTx}
 	ranges := make([]util.Range, 0, len(prefixes))
 	for _, p := range prefixes {
 		ranges = append(ranges, *util.BytesPrefix([]byte{p}))
 	}
-	n, err := s.derived.SizeOf(ranges)
+	var n leveldb.Sizes
+	err = s.useDerived(func(db *leveldb.DB) (err error) {
+		if err := db.CompactRange(util.Range{}); err != nil {
+			return err
+		}
+		n, err = db.SizeOf(ranges)
+		return err
+	})
 	if err != nil {
-		return sizes, fmt.Errorf("measure %s: %w", derivedDir, s.derivedError(err))
+		return sizes, fmt.Errorf("compact and measure %s: %w", derivedDir, err)
 	}
 	return DerivedSizes{Hashes: n[0], Receipts: n[1], Transactions: n[2]}, nil
 }

@@ -28,7 +28,7 @@ type Store struct {
 	looking bool // changes stay in memory (Inspect)
 	lock    io.Closer
 	meta    *leveldb.DB
-	derived *leveldb.DB
+	derived derivedDatabase
 	files   *vfs.OpenFiles
 	blocks  *blockCache
 	headers *lru.Cache[common.Hash, *block.SealedHeader]
@@ -41,15 +41,16 @@ type Store struct {
 	closeOne sync.Once
 	closeErr error
 
-	// Written by Open only.
+	told     sync.Mutex        // held while these are used
 	asides   map[string]string // folder of what was set aside, by reason
 	moved    []Aside
 	findings []Problem
 
 	damaged       damagedHeights
-	derivedMarked atomic.Bool               // a start will rebuild the derived database, which was told
-	filling       atomic.Pointer[txFilling] // nil: the index of transactions is whole
-	indexed       atomic.Uint64             // the transactions of blocks below are in the index; moved by the writer, while filling by its goroutine
+	derivedMarked atomic.Bool                 // a start will rebuild the derived database, which was told
+	filling       atomic.Pointer[txFilling]   // nil: the index of transactions is whole
+	hashing       atomic.Pointer[hashFilling] // nil: hash -> height is whole
+	indexed       atomic.Uint64               // the transactions of blocks below are in the index; moved by the writer, while filling by its goroutine
 
 	mu sync.RWMutex
 	state
@@ -182,6 +183,9 @@ func (s *Store) Close() error {
 	s.closeOne.Do(func() {
 		close(s.closing)
 		<-s.stopped
+		s.derived.mu.Lock()
+		s.derived.open = false // nothing is begun any more
+		s.derived.mu.Unlock()
 		s.wg.Wait()
 		s.closeErr = s.release()
 	})
@@ -191,14 +195,16 @@ func (s *Store) Close() error {
 // release closes whatever is open; used by Close and by an Open that fails half way.
 func (s *Store) release() error {
 	var errs []error
-	if s.gate.check() == nil && s.derived != nil && s.has {
+	if s.gate.check() == nil && s.derived.db != nil && s.has {
 		errs = append(errs, s.markHashed(s.lib.Height))
 	}
 	errs = append(errs, s.w.close(s.gate), s.super.close(), s.page.close())
 	if s.files != nil {
 		s.files.Close()
 	}
-	for _, db := range []*leveldb.DB{s.derived, s.meta} {
+	s.derived.mu.Lock()
+	defer s.derived.mu.Unlock()
+	for _, db := range []*leveldb.DB{s.derived.db, s.meta} {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}

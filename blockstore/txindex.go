@@ -22,30 +22,30 @@ const txIndexWhole = ^uint64(0)
 // a store that holds blocks. The index is completed from the segments behind Open, and until that has ended a transaction
 // that is not found is an error, never absent.
 func (s *Store) openTransactionIndex() error {
-	next, err := s.indexedBefore()
+	next, err := s.indexedBefore(s.derived.db)
 	if err != nil {
-		return s.derivedError(err)
+		return err
 	}
 	s.indexed.Store(max(next, s.lib.First))
 	if !s.has {
 		return nil
 	}
-	if next = s.advanceIndexed(); next <= s.lib.Height {
+	if next = s.advanceIndexed(s.derived.db); next <= s.lib.Height {
 		s.filling.Store(&txFilling{next: next, last: s.lib.Height})
 	}
 	return nil
 }
 
 // indexedBefore reads keyTxs.
-func (s *Store) indexedBefore() (next uint64, err error) {
-	v, err := get(s.derived, []byte(keyTxs))
+func (s *Store) indexedBefore(db *leveldb.DB) (next uint64, err error) {
+	v, err := get(db, []byte(keyTxs))
 	if err != nil || len(v) != 8 {
 		return 0, err
 	}
 	if next = binary.BigEndian.Uint64(v); next != txIndexWhole {
 		return next, nil
 	}
-	if v, err = get(s.derived, []byte(keyHashed)); err != nil || len(v) != 8 {
+	if v, err = get(db, []byte(keyHashed)); err != nil || len(v) != 8 {
 		return 0, err
 	}
 	return binary.BigEndian.Uint64(v) + 1, nil
@@ -54,14 +54,14 @@ func (s *Store) indexedBefore() (next uint64, err error) {
 // advanceIndexed moves indexed over the irreversible blocks whose receipts are stored, which one batch wrote with the
 // places of their transactions, and over those without transactions. It gives the first height that is neither, as far
 // as it has come.
-func (s *Store) advanceIndexed() uint64 {
+func (s *Store) advanceIndexed(db *leveldb.DB) uint64 {
 	next := max(s.indexed.Load(), s.lib.First)
 	for end := next + maxIndexedAtOnce; next <= s.lib.Height && next < end; next++ {
 		e, err := s.entry(next)
 		if err != nil {
 			break
 		}
-		there, err := s.derived.Has(blockKey(prefixReceipts, next, e.Hash), nil)
+		there, err := db.Has(blockKey(prefixReceipts, next, e.Hash), nil)
 		if err != nil {
 			break
 		}
@@ -90,44 +90,62 @@ func (s *Store) refillIndexes(db *leveldb.DB) error {
 // txFilling is how far the index of transactions is: the blocks from next to last are not in it.
 type txFilling struct{ next, last uint64 }
 
-// fillTransactions is the goroutine that completes the index of transactions. A damaged block stops it until it was
-// replaced: the transaction that is asked for may be in it.
-func (s *Store) fillTransactions() {
-	defer s.wg.Done()
+// resumeDerived starts the goroutine that goes on with what an earlier one has left of the database of derived data.
+func (s *Store) resumeDerived() {
+	old, err := s.getDerived([]byte(keyOld))
+	if s.filling.Load() != nil || old != nil || err != nil {
+		s.derived.mu.Lock()
+		round := s.derived.round
+		s.derived.mu.Unlock()
+		s.wg.Go(func() { s.completeDerived(round) })
+	}
+}
+
+// fillTransactions completes the index of transactions of one database. A damaged block stops it until it was replaced:
+// the transaction that is asked for may be in it.
+func (s *Store) fillTransactions(round int) error {
 	f := s.filling.Load()
+	if f == nil {
+		return nil
+	}
 	s.log.Info("the index of transactions is completed from the blocks", zap.Uint64("from", f.next), zap.Uint64("to", f.last))
 	batch, size := new(leveldb.Batch), 0
 	for next := f.next; next <= f.last; {
-		select {
-		case <-s.closing:
-			return
-		default:
+		if s.isClosing() {
+			return ErrClosed
 		}
 		next = max(next, s.FirstHeight())
 		n, err := s.addTransactions(batch, next)
 		if errors.As(err, new(ErrCorrupt)) {
-			if s.flushTransactions(batch, next, f.last) != nil || !s.awaitReplacement() {
-				return
+			if err := s.flushTransactions(round, batch, next, f.last); err != nil {
+				return err
+			}
+			if !s.awaitReplacement() {
+				return ErrClosed
 			}
 			batch, size = new(leveldb.Batch), 0
 			continue
 		}
 		if err != nil && !errors.Is(err, ErrPruned) {
-			s.log.Error("the index of transactions is not completed further; it goes on with the next start", zap.Uint64("height", next), zap.Error(err))
-			return
+			return fmt.Errorf("index the transactions of block %d: %w", next, err)
 		}
 		next++
 		if size += n; size >= writeChunkBytes || next > f.last {
-			if err := s.flushTransactions(batch, next, f.last); err != nil {
-				s.log.Error("the index of transactions is not completed further; it goes on with the next start", zap.Uint64("height", next), zap.Error(err))
-				return
+			if err := s.flushTransactions(round, batch, next, f.last); err != nil {
+				return err
 			}
 			batch, size = new(leveldb.Batch), 0
 		}
 	}
-	s.indexed.Store(f.last + 1)
-	s.filling.Store(nil) // from here on the writer moves the mark
-	s.log.Info("the index of transactions is complete", zap.Uint64("height", f.last))
+	err := s.useDerivedOf(round, func(*leveldb.DB) error {
+		s.indexed.Store(f.last + 1)
+		s.filling.Store(nil) // from here on the writer moves the mark
+		return nil
+	})
+	if err == nil {
+		s.log.Info("the index of transactions is complete", zap.Uint64("height", f.last))
+	}
+	return err
 }
 
 // addTransactions puts the places of an irreversible block's transactions into a batch and returns how many bytes.
@@ -153,13 +171,22 @@ func (s *Store) addTransactions(batch *leveldb.Batch, height uint64) (size int, 
 }
 
 // flushTransactions writes a batch and notes that all blocks below next are in the index.
-func (s *Store) flushTransactions(batch *leveldb.Batch, next, last uint64) error {
+func (s *Store) flushTransactions(round int, batch *leveldb.Batch, next, last uint64) error {
 	batch.Put([]byte(keyTxs), binary.BigEndian.AppendUint64(nil, next))
-	if err := s.writeDerived(batch); err != nil {
+	if err := s.gate.check(); err != nil {
 		return err
 	}
-	s.filling.Store(&txFilling{next: next, last: last})
-	return nil
+	err := s.useDerivedOf(round, func(db *leveldb.DB) error {
+		if err := db.Write(batch, nil); err != nil {
+			return err
+		}
+		s.filling.Store(&txFilling{next: next, last: last})
+		return nil
+	})
+	if closed := s.closedError(err); closed != nil {
+		return closed
+	}
+	return err
 }
 
 // awaitReplacement waits until some block was replaced; false: the store closes.
@@ -173,8 +200,7 @@ func (s *Store) awaitReplacement() bool {
 }
 
 // notIndexed is why a transaction that was not found may exist all the same; nil if it does not.
-func (s *Store) notIndexed() error {
-	f := s.filling.Load()
+func (s *Store) notIndexed(f *txFilling) error {
 	if f == nil {
 		return nil
 	}

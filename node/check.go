@@ -151,7 +151,7 @@ func (c *folderCheck) checkDuties() {
 		_, err = decodeDocket(b, lib)
 	}
 	if err != nil {
-		c.tell("evidence", path, fmt.Sprintf("evidence that waits to be sent cannot be read: %v", err), "the next start goes on without it; put it back from a copy if there is one")
+		c.tell("evidence", path, fmt.Sprintf("evidence that waits to be sent cannot be read: %v", err), "the next start keeps a copy of the file and goes on without it; put it back from a backup if there is one")
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 )
 
 const (
+	// maxUnreadableEvidence is how many copies of an evidence.rlp that could not be read are kept.
+	maxUnreadableEvidence = 3
 	// maxFaults is how much evidence may wait for the goroutine of duties.
 	maxFaults = 16
 	// retryBlocks is how long a duty rests whose transaction was refused, unless it knows better.
@@ -76,6 +78,7 @@ type duties struct {
 	found chan *fault
 
 	docket *docket
+	unkept error // why the unreadable file of the run before must stay where it is
 	out    *sender
 	head   common.Hash // decided for last
 	report *flight

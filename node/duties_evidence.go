@@ -1,14 +1,19 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/ethereum/go-ethereum/core/types"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/internal/aside"
 	"github.com/bornode/bornode/internal/vfs"
 )
 
@@ -150,7 +155,8 @@ func (d *duties) drop(p *proof, why string) {
 	d.docket.remove(p)
 }
 
-// load reads the evidence that waited when the node stopped.
+// load reads the evidence that waited when the node stopped. A file that cannot be read is kept beside its name before
+// anything is written there; if that fails nothing is written.
 func (d *duties) load() {
 	d.docket = new(docket)
 	b, err := os.ReadFile(d.file)
@@ -162,10 +168,27 @@ func (d *duties) load() {
 		kept, err = decodeDocket(b, d.chain.CurrentHeader().Number.Uint64())
 	}
 	if err != nil {
-		d.log.Warn("evidence of the last run is not readable and forgotten", zap.String("file", d.file), zap.Error(err))
+		d.keepUnreadable(b, err)
 		return
 	}
 	d.docket = kept
+}
+
+// keepUnreadable keeps the file as DutiesFile.damaged-TIME. Without its bytes (the disk does not give them) it is renamed.
+func (d *duties) keepUnreadable(b []byte, cause error) {
+	folder, name := vfs.OS(filepath.Dir(d.file), vfs.Private), filepath.Base(d.file)
+	var kept string
+	var err error
+	if b != nil {
+		kept, err = aside.KeepBytes(folder, name, bytes.NewReader(b), int64(len(b)), maxUnreadableEvidence, time.Now())
+	} else {
+		kept, err = aside.KeepMoved(folder, name, time.Now())
+	}
+	if d.unkept = err; err != nil {
+		d.log.Warn("evidence of the last run cannot be read, and no copy of it can be kept: it is left as it is, and evidence is not kept over a restart", zap.String("file", d.file), zap.Error(errors.Join(cause, err)))
+		return
+	}
+	d.log.Warn("set aside: evidence of the last run that cannot be read; the node goes on without it", zap.String("file", d.file), zap.String("to", filepath.Join(filepath.Dir(d.file), kept)), zap.Error(cause))
 }
 
 // save keeps what waits over a restart. A failure costs no more than that.
@@ -176,6 +199,9 @@ func (d *duties) save() {
 }
 
 func (d *duties) write() error {
+	if d.unkept != nil {
+		return fmt.Errorf("the file of the run before is in its place: %w", d.unkept)
+	}
 	if len(d.docket.proofs) == 0 {
 		if err := os.Remove(d.file); !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/big"
 	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 
@@ -193,7 +194,23 @@ func TestEvidenceThatFails(t *testing.T) {
 			require.NoError(t, os.WriteFile(s.d.file, []byte("broken"), 0o600))
 			broken := newStage(t, func(_ *stage, d *dutyDeps) { d.file = s.d.file })
 			require.Empty(t, broken.d.docket.proofs)
-			require.Equal(t, 1, broken.logs.FilterMessageSnippet("not readable").Len())
+			require.Equal(t, 1, broken.logs.FilterMessageSnippet("set aside").Len())
+			require.NoError(t, os.WriteFile(s.d.file, []byte("broken again"), 0o600))
+			newStage(t, func(_ *stage, d *dutyDeps) { d.file = s.d.file })
+			copies, err := filepath.Glob(s.d.file + ".damaged-*")
+			require.NoError(t, err)
+			require.Len(t, copies, 2)
+			b, err := os.ReadFile(copies[0])
+			require.NoError(t, err)
+			require.Equal(t, "broken", string(b))
+
+			require.NoError(t, os.Remove(s.d.file)) // what the disk does not give: a folder of its name
+			require.NoError(t, os.Mkdir(s.d.file, 0o700))
+			newStage(t, func(_ *stage, d *dutyDeps) { d.file = s.d.file })
+			copies, err = filepath.Glob(s.d.file + ".damaged-*")
+			require.NoError(t, err)
+			require.Len(t, copies, 3)
+			require.NoFileExists(t, s.d.file)
 		})
 	})
 	t.Run("found at the end", func(t *testing.T) {

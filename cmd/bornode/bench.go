@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bornode/bornode/bench"
 	"github.com/bornode/bornode/bench/figures"
+	"github.com/bornode/bornode/bench/forge"
 	"github.com/bornode/bornode/internal/usage"
 )
 
@@ -17,8 +19,8 @@ func benchCommand() *cobra.Command {
 	var scale float64
 	var runs, seconds int
 	cmd := &cobra.Command{Use: "bench", Short: "Measure imports, disk space, networks, transports, joins and topics on this machine"}
-	add := func(use, short string, measure func(*cobra.Command, *bench.Report) error) {
-		cmd.AddCommand(&cobra.Command{Use: use, Short: short, Args: usage.RefuseArguments, RunE: func(c *cobra.Command, _ []string) error {
+	add := func(use, short string, measure func(*cobra.Command, *bench.Report) error) *cobra.Command {
+		sub := &cobra.Command{Use: use, Short: short, Args: usage.RefuseArguments, RunE: func(c *cobra.Command, _ []string) error {
 			r := &bench.Report{Machine: figures.Machine()}
 			if err := measure(c, r); err != nil {
 				return err
@@ -29,7 +31,9 @@ func benchCommand() *cobra.Command {
 				}
 			}
 			return r.Print(c.OutOrStdout())
-		}})
+		}}
+		cmd.AddCommand(sub)
+		return sub
 	}
 	imports := func(c *cobra.Command, r *bench.Report) (err error) {
 		r.Imports, err = bench.Imports(c.Context(), scale, runs, progressTo(c))
@@ -45,10 +49,12 @@ func benchCommand() *cobra.Command {
 	}
 	add("import", "Import prepared histories, full and certified, and with go-ethereum", imports)
 	add("network", "Load networks of four producers; rates, latencies, processor time", network)
-	add("disk", "Measure what blocks and transactions take on disk, part by part, beside go-ethereum", func(c *cobra.Command, r *bench.Report) (err error) {
-		r.Disk, err = bench.Disk(c.Context(), scale, progressTo(c))
+	var kinds []string
+	disk := add("disk", "Measure what blocks and transactions take on disk, part by part, beside go-ethereum", func(c *cobra.Command, r *bench.Report) (err error) {
+		r.Disk, err = bench.Disk(c.Context(), scale, kinds, progressTo(c))
 		return err
 	})
+	disk.Flags().StringSliceVar(&kinds, "history", nil, "only these: "+strings.Join([]string{forge.Transfers, forge.Tokens, forge.Empty}, ", "))
 	add("all", "Run import and network, one after the other", func(c *cobra.Command, r *bench.Report) error {
 		if err := imports(c, r); err != nil {
 			return err

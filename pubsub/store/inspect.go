@@ -32,6 +32,7 @@ func Inspect(ctx context.Context, cfg Config, log *zap.Logger) (findings []exit.
 		return nil, fmt.Errorf("open the topic store: %w", err)
 	}
 	var mu sync.Mutex // the store's goroutines tell, too
+	started := false  // what a start reads is read
 	told := make(map[string]bool)
 	tell := func(file string, pos int64, cause error) {
 		mu.Lock()
@@ -41,22 +42,31 @@ func Inspect(ctx context.Context, cfg Config, log *zap.Logger) (findings []exit.
 		} else {
 			told[key] = true
 		}
-		findings = append(findings, exit.Finding{Part: "topics", File: filepath.Join(cfg.Dir, file), Problem: fmt.Sprintf("damaged at byte %d: %v", pos, cause), Remedy: inspectRemedy(file)})
+		findings = append(findings, exit.Finding{Part: "topics", File: filepath.Join(cfg.Dir, file), Problem: fmt.Sprintf("damaged at byte %d: %v", pos, cause), Remedy: inspectRemedy(file, started)})
 	}
 	s, err := openStore(cfg, vfs.NewOverlay(vfs.OS(cfg.Dir, vfs.Public)), log, nil, tell)
 	if err != nil {
 		return nil, fmt.Errorf("open the topic store in %s: %w", cfg.Dir, err)
 	}
+	mu.Lock()
+	started = true
+	mu.Unlock()
 	err = s.readSegments(ctx)
 	err = errors.Join(err, s.Close()) // ends the goroutines before findings is read
 	return findings, err
 }
 
-func inspectRemedy(file string) string {
-	if strings.HasSuffix(file, logSuffix) {
-		return "the next start keeps the file and copies the partitions with records there again from other replicas; one without another replica waits until its owner lets it go on with what is left"
+// inspectRemedy is what becomes of damage in a file. A start does not read full segments that its snapshot covers: damage
+// there (old) waits for a reader, or for the scrub.
+func inspectRemedy(file string, old bool) string {
+	const copied = "keeps the file and copies the partitions with records there again from other replicas; one without another replica waits until its owner lets it go on with what is left"
+	switch {
+	case strings.HasSuffix(file, logSuffix) && old:
+		return "the broker starts with it; when a client or the background scrub (scrub.megabytes_per_second above 0) reads the place, it " + copied
+	case strings.HasSuffix(file, logSuffix):
+		return "the next start " + copied
 	}
-	return "the next start rebuilds it from the log"
+	return "the broker rebuilds it from the log, at its start or when it is read"
 }
 
 // readSegments reads the full segments once more: a start takes their index files' word for them.
