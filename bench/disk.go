@@ -58,14 +58,14 @@ type DiskResult struct {
 
 // firstPart is how many blocks of a history a folder has before the growth is measured: more than pathdb keeps layers in
 // memory (128), so that both measurements end with the same number of them.
-const firstPart = 160
+const firstPart = 140
 
 // diskPlans are the histories at a scale.
 func diskPlans(scale float64) []forge.Plan {
 	n := func(x int) int { return firstPart + max(int(float64(x)*scale), 8) }
 	return []forge.Plan{
-		{Kind: forge.Transfers, Txs: 250, Accounts: 1000, Blocks: n(400)},
-		{Kind: forge.Tokens, Txs: 250, Accounts: 1000, Blocks: n(200)},
+		{Kind: forge.Transfers, Txs: 100, Accounts: 1000, Blocks: n(400)},
+		{Kind: forge.Tokens, Txs: 100, Accounts: 1000, Blocks: n(200)},
 		{Kind: forge.Empty, Blocks: n(3000)},
 	}
 }

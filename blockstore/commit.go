@@ -338,6 +338,10 @@ func (s *Store) markHashed(height uint64) error {
 		}
 		return db.Write(marks, &opt.WriteOptions{Sync: true})
 	})
+	if isDamage(err) && s.isClosing() && s.gate.check() == nil {
+		s.markDerived(damagedForNextStart, err)
+		return nil
+	}
 	if err != nil {
 		return s.gate.fail("write to "+derivedDir, err)
 	}

@@ -80,7 +80,7 @@ func (s *Store) replaceDerived(round int, cause error) bool {
 		return false
 	}
 	if d.replaced >= maxDerivedReplacements {
-		s.markDerived(cause)
+		s.markDerived("the database of derived data is damaged again, so the disk is not to be trusted; replace the disk, or restart the node, which rebuilds it", cause)
 		return false
 	}
 	s.log.Error("the database of derived data is damaged; it is set aside and rebuilt while the node runs", zap.String("file", s.cfg.Dir+"/"+derivedDir), zap.Error(cause))
@@ -312,12 +312,14 @@ func (s *Store) getDerived(key []byte) (v []byte, err error) {
 	return v, err
 }
 
+const damagedForNextStart = "the database of derived data is damaged; the next start rebuilds it"
+
 // markDerived has the next start begin a new database.
-func (s *Store) markDerived(cause error) {
+func (s *Store) markDerived(told string, cause error) {
 	if s.derivedMarked.Swap(true) { // every reader meets it again
 		return
 	}
-	s.log.Error("the database of derived data is damaged again, so the disk is not to be trusted; replace the disk, or restart the node, which rebuilds it", zap.String("file", s.cfg.Dir+"/"+derivedDir), zap.Error(cause))
+	s.log.Error(told, zap.String("file", s.cfg.Dir+"/"+derivedDir), zap.Error(cause))
 	if f, err := s.fs.Open(derivedDir+"/"+rebuildMark, os.O_RDWR|os.O_CREATE); err == nil {
 		_ = errors.Join(f.Close(), s.fs.SyncDir(derivedDir)) // without the mark the damage is met again
 	}

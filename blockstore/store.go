@@ -204,10 +204,17 @@ func (s *Store) release() error {
 	}
 	s.derived.mu.Lock()
 	defer s.derived.mu.Unlock()
-	for _, db := range []*leveldb.DB{s.derived.db, s.meta} {
-		if db != nil {
-			errs = append(errs, db.Close())
+	if db := s.derived.db; db != nil {
+		err := db.Close()
+		if isDamage(err) && s.gate.check() == nil { // which a compaction has met
+			s.markDerived(damagedForNextStart, err)
+			err = nil
 		}
+		errs = append(errs, err)
+		s.derived.db = nil
+	}
+	if s.meta != nil {
+		errs = append(errs, s.meta.Close())
 	}
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close())
