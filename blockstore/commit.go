@@ -261,7 +261,7 @@ func (s *Store) persistRecords(st *stage) error {
 	for i := range st.records {
 		entries[i] = st.records[i].entry
 		size += len(st.records[i].rec)
-		hashes.Put(hashKey(entries[i].Hash), binary.BigEndian.AppendUint64(nil, entries[i].Height))
+		hashes.Put(hashKey(entries[i].Hash, entries[i].Height), nil)
 	}
 	if err := s.w.writeIndex(s.fs, entries); err != nil {
 		return err
@@ -309,7 +309,7 @@ func (s *Store) indexHashes(from, to uint64) error {
 			s.log.Error("a damaged block is missing from the hash index; run bornode fsck", zap.Uint64("height", h))
 			continue
 		}
-		batch.Put(hashKey(e.Hash), binary.BigEndian.AppendUint64(nil, h))
+		batch.Put(hashKey(e.Hash, h), nil)
 		if batch.Len() == 4096 {
 			if err := s.derived.db.Write(batch, nil); err != nil {
 				return err

@@ -1,7 +1,11 @@
 package blockstore
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -27,7 +31,7 @@ func (s *Store) PutReceipts(hash common.Hash, height uint64, receipts types.Rece
 	batch := new(leveldb.Batch)
 	for i, r := range receipts {
 		stored[i] = (*types.ReceiptForStorage)(r)
-		batch.Put(txKey(r.TxHash, hash), txValue(height, uint32(i), hash)) //nolint:gosec // bounded by the block size
+		batch.Put(txKey(r.TxHash, height, i), nil)
 	}
 	b, err := rlp.EncodeToBytes(stored)
 	if err != nil {
@@ -115,14 +119,21 @@ func (s *Store) Transaction(tx common.Hash) (blockHash common.Hash, height, inde
 // reversible ones, highest first.
 func (s *Store) TransactionLocations(tx common.Hash) (locs []TxLocation, err error) {
 	var missing *txFilling
-	var unreadable error // of a block, which says nothing about the database
-	err = s.useDerived(func(db *leveldb.DB) (err error) {
+	var places []txPlace
+	err = s.useDerived(func(db *leveldb.DB) error {
 		missing = s.filling.Load() // before the read: what is written behind it may be what was not found
-		locs, unreadable, err = s.locationsIn(db, tx)
-		return err
+		places = places[:0]
+		it := db.NewIterator(util.BytesPrefix(txPrefix(tx)), nil)
+		defer it.Release()
+		for it.Next() {
+			if p, ok := splitTxKey(it.Key()); ok {
+				places = append(places, p)
+			}
+		}
+		return it.Error()
 	})
-	if err == nil && unreadable != nil {
-		return nil, unreadable
+	if err == nil {
+		locs, err = s.locationsAt(tx, places)
 	}
 	if err == nil && len(locs) == 0 {
 		err = s.notIndexed(missing)
@@ -136,35 +147,55 @@ func (s *Store) TransactionLocations(tx common.Hash) (locs []TxLocation, err err
 	return locs, nil
 }
 
-// locationsIn reads them from the database; unreadable is the error of a block that may be the one that has the transaction.
-func (s *Store) locationsIn(db *leveldb.DB, tx common.Hash) (locs []TxLocation, unreadable, err error) {
-	it := db.NewIterator(util.BytesPrefix(txPrefix(tx)), nil)
-	defer it.Release()
-	for it.Next() {
-		loc, ok := splitTx(it.Key(), it.Value())
-		if !ok {
-			continue
-		}
-		s.mu.RLock()
-		reversible := s.rev[loc.Block] != nil
-		s.mu.RUnlock()
-		if reversible {
-			at := 0
-			for at < len(locs) && locs[at].Height > loc.Height {
-				at++
+// locationsAt asks the blocks at the places whether they have the transaction. If none has it, an error says that one of
+// them cannot be read.
+func (s *Store) locationsAt(tx common.Hash, places []txPlace) (locs []TxLocation, err error) {
+	slices.SortFunc(places, func(a, b txPlace) int { return cmp.Compare(b.height, a.height) })
+	for _, p := range places {
+		for _, hash := range s.reversibleAt(p.height) { // before the irreversible one, which it may be by now
+			b, readErr := s.Block(hash)
+			if readErr == nil && hasAt(b, p.index, tx) {
+				locs = append(locs, TxLocation{Block: hash, Height: p.height, Index: uint64(p.index)}) //nolint:gosec // not negative
+			} else if readErr != nil && !block.IsAbsent(readErr) {
+				err = errors.Join(err, readErr)
 			}
-			locs = append(locs[:at], append([]TxLocation{loc}, locs[at:]...)...)
-			continue
-		}
-		e, err := s.entry(loc.Height)
-		if err == nil && e.Hash == loc.Block {
-			return []TxLocation{loc}, nil, nil
-		}
-		if err != nil && !block.IsAbsent(err) {
-			return nil, err, nil
 		}
 	}
-	return locs, nil, it.Error()
+	for _, p := range places {
+		if last, _ := s.LIB(); p.height > last {
+			continue
+		}
+		b, readErr := s.BlockByHeight(p.height)
+		if readErr == nil && hasAt(b, p.index, tx) {
+			return []TxLocation{{Block: b.Hash(), Height: p.height, Index: uint64(p.index)}}, nil //nolint:gosec // not negative
+		}
+		if readErr != nil && !block.IsAbsent(readErr) { // it may be the block that has the transaction
+			err = errors.Join(err, readErr)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return locs, nil
+}
+
+func hasAt(b *block.Block, index int, tx common.Hash) bool {
+	return index < len(b.Transactions) && b.Transactions[index].Hash() == tx
+}
+
+// reversibleAt are the reversible blocks of a height.
+func (s *Store) reversibleAt(height uint64) (hashes []common.Hash) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.has && height <= s.lib.Height {
+		return nil
+	}
+	for hash, r := range s.rev {
+		if r.height == height {
+			hashes = append(hashes, hash)
+		}
+	}
+	return hashes
 }
 
 // transactionsOf reads the reversible ones of the named blocks before they are deleted, to delete what was derived
@@ -188,7 +219,7 @@ func (s *Store) transactionsOf(hashes []common.Hash) []*block.Block {
 func (s *Store) forgetTransactions(blocks []*block.Block) error {
 	for _, b := range blocks {
 		batch := new(leveldb.Batch)
-		deleteDerived(batch, b)
+		deleteDerived(batch, b, s.others(b))
 		s.blocks.remove(b.Hash())
 		s.headers.Remove(b.Hash())
 		if err := s.writeDerived(batch); err != nil {
@@ -198,11 +229,48 @@ func (s *Store) forgetTransactions(blocks []*block.Block) error {
 	return nil
 }
 
-func deleteDerived(batch *leveldb.Batch, b *block.Block) {
-	hash := b.Hash()
-	batch.Delete(blockKey(prefixReceipts, b.Number(), hash))
-	for _, tx := range b.Transactions {
-		batch.Delete(txKey(tx.Hash(), hash))
+// others are the blocks of the same height that stay: a transaction may be at the same place in them, and has one entry.
+// nil: one cannot be read, so no entry may go.
+func (s *Store) others(b *block.Block) []*block.Block {
+	out := []*block.Block{}
+	for _, hash := range s.reversibleAt(b.Number()) {
+		if hash == b.Hash() {
+			continue
+		}
+		o, err := s.Block(hash)
+		if err != nil && !block.IsAbsent(err) {
+			return nil
+		} else if err == nil {
+			out = append(out, o)
+		}
+	}
+	o, err := s.BlockByHeight(b.Number())
+	if err != nil && !block.IsAbsent(err) {
+		return nil
+	} else if err == nil && o.Hash() != b.Hash() {
+		out = append(out, o)
+	}
+	return out
+}
+
+// deleteDerived deletes the receipts of a block, and the places of its transactions that no other one has at the same place. nil others
+// leave the places, which no lookup believes.
+func deleteDerived(batch *leveldb.Batch, b *block.Block, others []*block.Block) {
+	batch.Delete(blockKey(prefixReceipts, b.Number(), b.Hash()))
+	if others == nil {
+		return
+	}
+	for i, tx := range b.Transactions {
+		hash := tx.Hash()
+		if !slices.ContainsFunc(others, func(o *block.Block) bool {
+			if i >= len(o.Transactions) {
+				return false
+			}
+			other := o.Transactions[i].Hash()
+			return bytes.Equal(other[:prefixBytes], hash[:prefixBytes])
+		}) {
+			batch.Delete(txKey(hash, b.Number(), i))
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package blockstore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -279,9 +278,8 @@ func (c *fsck) index(seg Segment, w walked) error {
 		}
 		c.problem(ProblemIndex, w.height, c.opts.Repair, "index entry of block %d is wrong or missing", w.height)
 	}
-	v, err := c.s.getDerived(hashKey(w.header.Hash))
-	if err != nil || len(v) != 8 || binary.BigEndian.Uint64(v) != w.height {
-		c.batch.Put(hashKey(w.header.Hash), binary.BigEndian.AppendUint64(nil, w.height))
+	if there, err := c.s.hasDerived(hashKey(w.header.Hash, w.height)); err != nil || !there {
+		c.batch.Put(hashKey(w.header.Hash, w.height), nil)
 		c.problem(ProblemHash, w.height, c.opts.Repair, "block %d %s is missing from the hash index", w.height, w.header.Hash)
 	}
 	return c.flushLarge()
@@ -290,16 +288,16 @@ func (c *fsck) index(seg Segment, w walked) error {
 func (c *fsck) transactions(b *block.Block) error {
 	missing, hash := 0, b.Hash()
 	for i, tx := range b.Transactions {
-		key := txKey(tx.Hash(), hash)
-		if v, err := c.s.getDerived(key); err != nil || v == nil {
+		key := txKey(tx.Hash(), b.Number(), i)
+		if there, err := c.s.hasDerived(key); err != nil || !there {
 			missing++
-			c.batch.Put(key, txValue(b.Number(), uint32(i), hash)) //nolint:gosec // bounded
+			c.batch.Put(key, nil)
 		}
 	}
 	if missing > 0 {
 		c.problem(ProblemTransactions, b.Number(), c.opts.Repair, "%d of %d transactions of block %d are missing from the index", missing, len(b.Transactions), b.Number())
 	}
-	if v, err := c.s.getDerived(blockKey(prefixReceipts, b.Number(), hash)); len(b.Transactions) > 0 && (err != nil || v == nil) {
+	if there, err := c.s.hasDerived(blockKey(prefixReceipts, b.Number(), hash)); len(b.Transactions) > 0 && (err != nil || !there) {
 		c.problem(ProblemReceipts, b.Number(), false, "the receipts of block %d are missing; execute it again", b.Number())
 	}
 	return c.flushLarge()

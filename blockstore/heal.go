@@ -1,7 +1,6 @@
 package blockstore
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -122,7 +121,10 @@ func (s *Store) beginDerived() (*leveldb.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return db, db.Put([]byte(keyOld), []byte(old), &opt.WriteOptions{Sync: true})
+	first := new(leveldb.Batch)
+	first.Put([]byte(keyForm), []byte(derivedForm))
+	first.Put([]byte(keyOld), []byte(old))
+	return db, db.Write(first, &opt.WriteOptions{Sync: true})
 }
 
 // prepareDerived puts the hashes of the newest blocks into a new database, says from where on the rest is missing, and starts
@@ -170,7 +172,7 @@ func (s *Store) putHashes(db *leveldb.DB, from, to uint64) error {
 		if err != nil {
 			continue
 		}
-		batch.Put(hashKey(e.Hash), binary.BigEndian.AppendUint64(nil, h))
+		batch.Put(hashKey(e.Hash, h), nil)
 	}
 	return db.Write(batch, nil)
 }
@@ -246,7 +248,7 @@ func (s *Store) completeReversible(round int) error {
 	for _, b := range blocks {
 		batch := new(leveldb.Batch)
 		for i, tx := range b.Transactions {
-			batch.Put(txKey(tx.Hash(), b.Hash()), txValue(b.Number(), uint32(i), b.Hash())) //nolint:gosec // bounded by the block size
+			batch.Put(txKey(tx.Hash(), b.Number(), i), nil)
 		}
 		if err := s.useDerivedOf(round, func(db *leveldb.DB) error { return db.Write(batch, nil) }); err != nil {
 			return err
@@ -310,6 +312,15 @@ func (s *Store) getDerived(key []byte) (v []byte, err error) {
 		return err
 	})
 	return v, err
+}
+
+// hasDerived reports whether the database of derived data has a key.
+func (s *Store) hasDerived(key []byte) (there bool, err error) {
+	err = s.useDerived(func(db *leveldb.DB) (err error) {
+		there, err = db.Has(key, nil)
+		return err
+	})
+	return there, err
 }
 
 const damagedForNextStart = "the database of derived data is damaged; the next start rebuilds it"

@@ -1,5 +1,20 @@
 package blockstore
 
+import (
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/syndtr/goleveldb/leveldb"
+)
+
+// PutHash plants a candidate in the index by hash.
+func (s *Store) PutHash(hash common.Hash, height uint64) error {
+	return s.useDerived(func(db *leveldb.DB) error { return db.Put(hashKey(hash, height), nil, nil) })
+}
+
+// ForgetDerivedForm makes the database of derived data one of a program from before it had a form.
+func (s *Store) ForgetDerivedForm() error {
+	return s.useDerived(func(db *leveldb.DB) error { return db.Delete([]byte(keyForm), nil) })
+}
+
 // AwaitCompletion waits until the goroutines that complete the database of derived data have ended.
 func (s *Store) AwaitCompletion() { s.wg.Wait() }
 

@@ -28,9 +28,10 @@ import (
 //	m/txs               height: receipts and transactions of the blocks below it are durable here, but for receipts that a
 //	                    rebuild of this database lost; all ones (of an older program): of the blocks up to m/hashed
 //	m/old               folder of a damaged database that was set aside, while its receipts are copied from it
-//	h | hash            height
+//	m/form              "2": form of the entries below. Another one, or none beside m/hashed, is rebuilt
+//	h | first 8 bytes of hash | height 5 bytes -> nothing
 //	r | height | hash   receipts, go-ethereum's storage encoding
-//	t | tx hash | first 8 bytes of block hash -> height | index u32 | other 24 bytes of block hash
+//	t | first 8 bytes of tx hash | height 5 bytes | index 3 bytes -> nothing
 const (
 	keyFormat  = "m/format"
 	keyLIB     = "m/lib"
@@ -41,8 +42,13 @@ const (
 	keyHashed  = "m/hashed"
 	keyTxs     = "m/txs"
 	keyOld     = "m/old"
+	keyForm    = "m/form"
 
-	format = "2"
+	format      = "2"
+	derivedForm = "2"
+
+	prefixBytes = 8 // of a hash in a key of the derived database
+	heightBytes = 5
 
 	prefixSegment    = 'g'
 	prefixReversible = 'b'
@@ -88,27 +94,50 @@ func splitBlockKey(k []byte) (height uint64, hash common.Hash, ok bool) {
 
 func userKey(name string) []byte { return append([]byte{prefixUser}, name...) }
 
-func hashKey(hash common.Hash) []byte { return append([]byte{prefixHash}, hash[:]...) }
+// Entries of the indexes have 8 bytes of a hash, which name candidates; the height index, or the block itself, says which one
+// it is. Anybody can find two transactions with the same 8 bytes, so there may be several candidates.
+func hashPrefix(hash common.Hash) []byte { return append([]byte{prefixHash}, hash[:prefixBytes]...) }
 
-func txPrefix(tx common.Hash) []byte { return append([]byte{prefixTx}, tx[:]...) }
-
-func txKey(tx, blockHash common.Hash) []byte { return append(txPrefix(tx), blockHash[:8]...) }
-
-func txValue(height uint64, index uint32, blockHash common.Hash) []byte {
-	v := make([]byte, 0, 36)
-	v = binary.BigEndian.AppendUint64(v, height)
-	v = binary.BigEndian.AppendUint32(v, index)
-	return append(v, blockHash[8:]...)
+func hashKey(hash common.Hash, height uint64) []byte {
+	return appendHeight(hashPrefix(hash), height)
 }
 
-func splitTx(k, v []byte) (loc TxLocation, ok bool) {
-	if len(k) != 41 || len(v) != 36 {
-		return loc, false
+// splitHashKey gives the height of a key of the index by hash.
+func splitHashKey(k []byte) (height uint64, ok bool) {
+	if len(k) != 1+prefixBytes+heightBytes {
+		return 0, false
 	}
-	copy(loc.Block[:8], k[33:])
-	copy(loc.Block[8:], v[12:])
-	loc.Height, loc.Index = binary.BigEndian.Uint64(v), uint64(binary.BigEndian.Uint32(v[8:]))
-	return loc, true
+	return readHeight(k[1+prefixBytes:]), true
+}
+
+func txPrefix(tx common.Hash) []byte { return append([]byte{prefixTx}, tx[:prefixBytes]...) }
+
+func txKey(tx common.Hash, height uint64, index int) []byte {
+	k := appendHeight(txPrefix(tx), height)
+	return append(k, byte(index>>16), byte(index>>8), byte(index)) //nolint:gosec // a block has fewer transactions than bytes / 2
+}
+
+// txPlace is where a transaction may be.
+type txPlace struct {
+	height uint64
+	index  int
+}
+
+func splitTxKey(k []byte) (p txPlace, ok bool) {
+	if len(k) != 1+prefixBytes+heightBytes+3 {
+		return p, false
+	}
+	i := k[1+prefixBytes+heightBytes:]
+	return txPlace{readHeight(k[1+prefixBytes:]), int(i[0])<<16 | int(i[1])<<8 | int(i[2])}, true
+}
+
+// appendHeight appends 5 bytes: more blocks than a chain has at one each millisecond in 30 years.
+func appendHeight(k []byte, height uint64) []byte {
+	return append(k, byte(height>>32), byte(height>>24), byte(height>>16), byte(height>>8), byte(height)) //nolint:gosec // said above
+}
+
+func readHeight(b []byte) uint64 {
+	return uint64(b[0])<<32 | uint64(binary.BigEndian.Uint32(b[1:]))
 }
 
 // get returns nil for an absent key.

@@ -181,6 +181,11 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 	} else {
 		db, err = leveldb.Open(stor, o)
 	}
+	if err == nil {
+		if db, err = s.checkDerivedForm(db); lerrors.IsCorrupted(err) && db != nil {
+			_ = db.Close() // says again that it is damaged
+		}
+	}
 	if s.derivedMarked.Store(false); lerrors.IsCorrupted(err) {
 		s.damagedDerived(err)
 		doubtful = false
@@ -193,6 +198,27 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 		return db, s.refillIndexes(db)
 	}
 	return db, nil
+}
+
+// checkDerivedForm marks a new database with the form of its entries, and begins one anew whose entries have another form.
+func (s *Store) checkDerivedForm(db *leveldb.DB) (*leveldb.DB, error) {
+	form, err := get(db, []byte(keyForm))
+	if err != nil || string(form) == derivedForm {
+		return db, err
+	}
+	marked, err := db.Has([]byte(keyHashed), nil)
+	if err != nil {
+		return db, err
+	}
+	if form == nil && !marked {
+		return db, db.Put([]byte(keyForm), []byte(derivedForm), &opt.WriteOptions{Sync: true})
+	}
+	s.log.Info("the derived data have the form of another program and are rebuilt", zap.String("file", s.cfg.Dir+"/"+derivedDir))
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	s.derived.files.retired.Store(true)
+	return s.beginDerived()
 }
 
 func (s *Store) derivedOptions() *opt.Options {

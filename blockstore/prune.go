@@ -75,8 +75,8 @@ func (s *Store) forgetSegment(seg Segment) error {
 			return nil //nolint:nilerr // likewise
 		}
 		batch := new(leveldb.Batch)
-		deleteDerived(batch, b)
-		batch.Delete(hashKey(w.header.Hash))
+		deleteDerived(batch, b, []*block.Block{}) // no other block of its height is kept
+		batch.Delete(hashKey(w.header.Hash, w.header.Height))
 		s.blocks.remove(w.header.Hash)
 		s.headers.Remove(w.header.Hash)
 		return s.writeDerived(batch)

@@ -1,7 +1,6 @@
 package blockstore
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/syndtr/goleveldb/leveldb"
+	"github.com/syndtr/goleveldb/leveldb/util"
 
 	"github.com/bornode/bornode/block"
 )
@@ -186,12 +186,19 @@ func (s *Store) payload(hash common.Hash) (payload []byte, height uint64, err er
 
 // finalHeight finds an irreversible block by hash.
 func (s *Store) finalHeight(hash common.Hash) (height uint64, known bool, err error) {
-	var v []byte
 	var missing *hashFilling
-	err = s.useDerived(func(db *leveldb.DB) (err error) {
+	var heights []uint64
+	err = s.useDerived(func(db *leveldb.DB) error {
 		missing = s.hashing.Load() // before the read: what is written behind it may be what was not found
-		v, err = get(db, hashKey(hash))
-		return err
+		heights = heights[:0]
+		it := db.NewIterator(util.BytesPrefix(hashPrefix(hash)), nil)
+		defer it.Release()
+		for it.Next() {
+			if h, ok := splitHashKey(it.Key()); ok {
+				heights = append(heights, h)
+			}
+		}
+		return it.Error()
 	})
 	if err != nil {
 		if closed := s.closedError(err); closed != nil {
@@ -199,18 +206,21 @@ func (s *Store) finalHeight(hash common.Hash) (height uint64, known bool, err er
 		}
 		return 0, false, fmt.Errorf("look up block %s: %w", hash, err)
 	}
-	if len(v) != 8 {
-		if err := missing.notHashed(); err != nil {
-			return 0, false, fmt.Errorf("look up block %s: %w", hash, err)
+	for _, h := range heights {
+		e, entryErr := s.entry(h)
+		switch {
+		case entryErr == nil && e.Hash == hash:
+			return h, true, nil
+		case entryErr != nil && !block.IsAbsent(entryErr): // it may be this one. Absent: left over from an append that did not become durable, or from before a pruning
+			err = entryErr
 		}
-		return 0, false, nil
 	}
-	height = binary.BigEndian.Uint64(v)
-	e, err := s.entry(height)
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrPruned) {
-		return 0, false, nil // left over from an append that did not become durable, or from before a pruning
+	if err == nil {
+		if err = missing.notHashed(); err != nil {
+			err = fmt.Errorf("look up block %s: %w", hash, err)
+		}
 	}
-	return height, err == nil && e.Hash == hash, err
+	return 0, false, err
 }
 
 // Entry is the index entry of an irreversible block.

@@ -1,7 +1,6 @@
 package blockstore
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -75,7 +74,7 @@ func (s *Store) replace(height uint64, hash common.Hash, rec []byte) error {
 		return err
 	}
 	_ = s.useDerived(func(db *leveldb.DB) error { // a start had nothing to index it from
-		return db.Put(hashKey(hash), binary.BigEndian.AppendUint64(nil, height), nil) // the record is whole whatever that database says
+		return db.Put(hashKey(hash, height), nil, nil) // the record is whole whatever that database says
 	})
 	s.blocks.remove(hash)
 	s.headers.Remove(hash)

@@ -2,7 +2,6 @@ package blockstore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -122,9 +121,9 @@ func (c *scrubbing) block(e IndexEntry) (*block.Block, error) {
 
 // derived checks what was derived from a whole block, and completes it.
 func (c *scrubbing) derived(e IndexEntry, b *block.Block) error {
-	v, err := c.s.getDerived(hashKey(e.Hash))
-	if err == nil && (len(v) != 8 || binary.BigEndian.Uint64(v) != e.Height) {
-		c.batch.Put(hashKey(e.Hash), binary.BigEndian.AppendUint64(nil, e.Height))
+	there, err := c.s.hasDerived(hashKey(e.Hash, e.Height))
+	if err == nil && !there {
+		c.batch.Put(hashKey(e.Hash, e.Height), nil)
 		c.problem(ProblemHash, errors.New("the index by hash lacks the block"))
 	}
 	if err == nil && len(b.Transactions) > 0 && e.Height < c.s.indexed.Load() { // above it the indexes are still completed
@@ -148,13 +147,13 @@ func (c *scrubbing) derived(e IndexEntry, b *block.Block) error {
 func (c *scrubbing) transactions(e IndexEntry, b *block.Block) error {
 	missing := 0
 	for i, tx := range b.Transactions {
-		key, want := txKey(tx.Hash(), e.Hash), txValue(e.Height, uint32(i), e.Hash) //nolint:gosec // bounded by the block size
-		v, err := c.s.getDerived(key)
+		key := txKey(tx.Hash(), e.Height, i)
+		there, err := c.s.hasDerived(key)
 		if err != nil {
 			return err
 		}
-		if c.found.Bytes += int64(len(key) + len(v)); string(v) != string(want) {
-			c.batch.Put(key, want)
+		if c.found.Bytes += int64(len(key)); !there {
+			c.batch.Put(key, nil)
 			missing++
 		}
 	}

@@ -8,10 +8,10 @@ import (
 // LoseDerived removes what was derived from a block, as lost tables of the database would.
 func (s *Store) LoseDerived(hash common.Hash, height uint64, txs []common.Hash) error {
 	batch := new(leveldb.Batch)
-	batch.Delete(hashKey(hash))
+	batch.Delete(hashKey(hash, height))
 	batch.Delete(blockKey(prefixReceipts, height, hash))
-	for _, tx := range txs {
-		batch.Delete(txKey(tx, hash))
+	for i, tx := range txs {
+		batch.Delete(txKey(tx, height, i))
 	}
 	return s.derived.db.Write(batch, nil)
 }

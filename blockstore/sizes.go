@@ -12,11 +12,14 @@ type DerivedSizes struct {
 	Hashes, Receipts, Transactions int64
 }
 
-// CompactDerived compacts the whole database of derived data and tells where its bytes are, as the database estimates them.
+// CompactDerived compacts the databases and tells where the bytes of the one of derived data are, as it estimates them.
 // For measuring: it takes long on a large store, and readers wait for the disk meanwhile.
 func (s *Store) CompactDerived() (sizes DerivedSizes, err error) {
 	if err := s.gate.check(); err != nil {
 		return sizes, err
+	}
+	if err := s.meta.CompactRange(util.Range{}); err != nil {
+		return sizes, fmt.Errorf("compact %s: %w", metaDir, err)
 	}
 	prefixes := []byte{prefixHash, prefixReceipts, prefixTx}
 	ranges := make([]util.Range, 0, len(prefixes))

@@ -163,9 +163,9 @@ func (s *Store) addTransactions(batch *leveldb.Batch, height uint64) (size int, 
 		return 0, s.corrupt(height, err)
 	}
 	for i, tx := range b.Transactions {
-		k, v := txKey(tx.Hash(), e.Hash), txValue(height, uint32(i), e.Hash) //nolint:gosec // bounded by the block size
-		batch.Put(k, v)
-		size += len(k) + len(v)
+		k := txKey(tx.Hash(), height, i)
+		batch.Put(k, nil)
+		size += len(k)
 	}
 	return size, nil
 }
