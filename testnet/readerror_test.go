@@ -88,7 +88,7 @@ func TestReadErrorAtAStart(t *testing.T) {
 	require.True(t, up, last)
 	require.NoError(t, n.Kill(t.Context(), 0))
 	reads := counted.seen.Load()
-	usual := asideReasons(t, p.x.Dir) // a kill within a commit leaves a record beyond LIB, which every start sets aside
+	usual := asideReasons(t, p.x.Dir)     // a kill within a commit leaves a record beyond LIB, which every start sets aside
 	seed := uint64(time.Now().UnixNano()) //nolint:gosec // any
 	t.Logf("a start reads %d times; seed %d", reads, seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
