@@ -129,6 +129,10 @@ func (c *stateCheck) findBlock(ctx context.Context) error {
 	}
 	lib, hash := c.blocks.LIB()
 	if hash == (common.Hash{}) {
+		if rawdb.ReadPersistentStateID(c.store) > 1 { // block 0 is the first change
+			c.finding(c.cfg.Dir, "there is a state of later blocks than block 0, and no block is stored",
+				"if the blocks are on a disk of their own, mount it; else put the folder of the blocks back, or start the node, which then fetches all blocks again and executes them", false)
+		}
 		return nil
 	}
 	var libRoot common.Hash

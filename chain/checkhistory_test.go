@@ -6,8 +6,17 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/block"
 )
+
+// noHeaders is a store without blocks.
+type noHeaders struct{ StoredHeaders }
+
+func (noHeaders) LIB() (uint64, common.Hash)          { return 0, common.Hash{} }
+func (noHeaders) Reversible() ([]*block.Block, error) { return nil, nil }
 
 // Files of the state's history that lost what the state needs cost a rebuild, so the check tells a problem; ends that a
 // crash left uneven behind that cost nothing.
@@ -24,6 +33,12 @@ func TestCheckTellsLostHistoryFromATornEnd(t *testing.T) {
 	halve := func(b []byte) []byte { return b[:len(b)/12*6] }
 	empty := func([]byte) []byte { return nil }
 	grow := func(b []byte) []byte { return append(b, 1, 2, 3) }
+	_, lost, err := CheckState(context.Background(), n.cfg, noHeaders{}, false)
+	require.NoError(t, err)
+	require.Len(t, lost, 1, "blocks that are gone")
+	require.Contains(t, lost[0].Problem, "no block is stored")
+	require.False(t, lost[0].Harmless)
+
 	for _, c := range []struct {
 		name   string
 		change func([]byte) []byte // nil: the file goes
