@@ -14,6 +14,9 @@ import (
 // voteLogRemedy is what helps a vote log that a node cannot start with: it must not sign what it might have signed before.
 const voteLogRemedy = "put back the copy of a moment when the node had stopped, or move the file away: the node then signs nothing until what it may have signed before cannot matter any more"
 
+// missingLogRemedy is the same for a log that is not there.
+const missingLogRemedy = "put back the copy of a moment when the node had stopped; without one, and in a folder that was restored from a backup, the node signs nothing until what it may have signed before cannot matter any more"
+
 // CheckVoteLog reads the vote log in dir as a start of the producer would, and changes nothing. used says that the
 // folder has blocks, so that a missing log is a lost one. It must not run beside a process that uses the folder.
 func CheckVoteLog(dir string, account common.Address, genesis common.Hash, used bool) []exit.Finding {
@@ -26,7 +29,7 @@ func CheckVoteLog(dir string, account common.Address, genesis common.Hash, used 
 	case errors.Is(err, os.ErrNotExist) && !used:
 		return nil
 	case errors.Is(err, os.ErrNotExist):
-		return finding(false, voteLogRemedy, "the vote log is missing, and the folder has blocks")
+		return finding(false, missingLogRemedy, "the vote log is missing, and the folder has blocks")
 	case err != nil:
 		return finding(false, "give the node's account the right to read it, or replace the disk", "the vote log cannot be read: %v", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/exit"
+	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/pubsub/evidence"
 	"github.com/bornode/bornode/pubsub/store"
 	"github.com/bornode/bornode/rpc"
@@ -49,6 +50,7 @@ func CheckFolder(ctx context.Context, cfg *config.Config, blocks *blockstore.Sto
 	c := &folderCheck{cfg: cfg, blocks: blocks, log: log}
 	lib, _ := blocks.LIB()
 	c.used = lib > 0
+	c.checkFormats()
 	c.checkGenesis()
 	c.checkKeys()
 	c.report.Findings = append(c.report.Findings, rpc.CheckLogIndex(cfg.Path(cfg.RPC.LogIndex), c.hashOf)...)
@@ -83,6 +85,15 @@ func (c *folderCheck) hashOf(height uint64) common.Hash {
 		return common.Hash{}
 	}
 	return h.Hash()
+}
+
+// checkFormats tells of files that say the format of a folder and cannot be read: a start reads them before anything else.
+func (c *folderCheck) checkFormats() {
+	for _, f := range foldersOf(c.cfg) {
+		if err := format.CheckFolder(f.dir, f.kind); err != nil {
+			c.tell("format", filepath.Join(f.dir, format.FileName), err.Error(), "the node does not start before this is mended; without the file it starts, and writes it again")
+		}
+	}
 }
 
 func (c *folderCheck) checkGenesis() {

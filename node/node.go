@@ -213,6 +213,9 @@ func (n *Node) openConsensus() (err error) {
 	}
 	if p := n.cfg.Path(n.cfg.Keys.Producer); p != "" {
 		s, err := signer.Load(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; put the file back from a copy, or empty keys.producer to run an observer", err)
+		}
 		if err != nil {
 			return err
 		}

@@ -55,6 +55,12 @@ func Restore(ctx context.Context, o RestoreOptions, log *zap.Logger) (*Manifest,
 	return m, nil
 }
 
+// UnfinishedRestore reports that a restore to the folder did not end.
+func UnfinishedRestore(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, config.FileName+backupUnfinished))
+	return err == nil
+}
+
 // checkEmpty refuses a folder that holds anything.
 func checkEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)

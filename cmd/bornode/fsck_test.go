@@ -75,16 +75,20 @@ func TestFsckTellsOfEveryPart(t *testing.T) {
 		part   string
 		full   bool
 	}{
-		"block":            {"blocks/segments/00000001.seg", flip(0.5), "record at height", false},
-		"state table":      {"state/kv/*.sst", flip(0.1), "state: ", true},
-		"state manifest":   {"state/kv/MANIFEST-*", flip(0.5), "state: ", false},
-		"vote log":         {"consensus/votes.log", flip(0.5), "votes: ", false},
-		"vote log's head":  {"consensus/votes.log", flip(0), "votes: ", false},
-		"lost vote log":    {"consensus/votes.log", remove, "votes: ", false},
-		"log index":        {"log_index", flip(0.2), "log index: ", false},
-		"genesis":          {"genesis.json", flip(0.3), "genesis: ", false},
-		"identity":         {"keys/identity.key", flip(0.5), "keys: ", false},
-		"lost identity":    {"keys/identity.key", remove, "keys: ", false},
+		"block":           {"blocks/segments/00000001.seg", flip(0.5), "record at height", false},
+		"state table":     {"state/kv/*.sst", flip(0.1), "state: ", true},
+		"state manifest":  {"state/kv/MANIFEST-*", flip(0.5), "state: ", false},
+		"vote log":        {"consensus/votes.log", flip(0.5), "votes: ", false},
+		"vote log's head": {"consensus/votes.log", flip(0), "votes: ", false},
+		"lost vote log":   {"consensus/votes.log", remove, "votes: ", false},
+		"log index":       {"log_index", flip(0.2), "log index: ", false},
+		"genesis":         {"genesis.json", flip(0.3), "genesis: ", false},
+		"identity":        {"keys/identity.key", flip(0.5), "keys: ", false},
+		"lost identity":   {"keys/identity.key", remove, "keys: ", false},
+		"format": {"state/FORMAT", func(t *testing.T, file string) {
+			require.NoError(t, os.Remove(file))
+			require.NoError(t, os.Mkdir(file, 0o700))
+		}, "format: ", false},
 		"public key":       {"keys/producer.json", func(t *testing.T, file string) { require.NoError(t, os.Chmod(file, 0o644)) }, "keys: ", false},
 		"waiting evidence": {"evidence.rlp", func(t *testing.T, file string) { require.NoError(t, os.WriteFile(file, []byte("no evidence"), 0o600)) }, "evidence: ", false},
 		"pool": {"pool.journal", func(t *testing.T, file string) {
@@ -132,5 +136,20 @@ func TestFsckTellsOfEveryPart(t *testing.T) {
 			require.NotNil(t, report.Sound)
 			require.False(t, *report.Sound)
 		})
+	}
+}
+
+// A folder whose restore did not end is told as that, not as one that lacks its settings.
+func TestUnfinishedRestoreIsTold(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bornode.toml.unfinished"), nil, 0o600))
+	for _, command := range []string{"run", "fsck", "export"} {
+		args := []string{command, "--dir", dir}
+		if command == "export" {
+			args = append(args, "--out", filepath.Join(t.TempDir(), "blocks"))
+		}
+		out, err := runFor(t, args...)
+		requireCode(t, exit.Failure, out, err)
+		require.Contains(t, lastLine(out), "remove the folder and restore again")
 	}
 }

@@ -32,6 +32,9 @@ func settingsFile(dir string) string {
 func loadConfig(dir string, flags *pflag.FlagSet) (*config.Config, error) {
 	path := settingsFile(dir)
 	c, err := config.Load(path, os.Environ(), flags)
+	if errors.Is(err, fs.ErrNotExist) && node.UnfinishedRestore(dir) {
+		return nil, fmt.Errorf("a restore to %s did not end: nothing there is of use, remove the folder and restore again", dir)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no %s; make the node's folder with: bornode init --dir %s", path, dir)
 	}

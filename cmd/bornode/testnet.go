@@ -81,7 +81,7 @@ func testnetUp() *cobra.Command {
 	f.IntVar(&s.MaxReversible, "max-reversible", s.MaxReversible, "blocks above the last final one after which production slows")
 	f.BoolVar(&s.Direct, "direct", false, "connect the nodes without the proxy that partitions need")
 	f.StringVar(&s.SyncMode, "sync", s.SyncMode, "full or certified")
-	f.StringArrayVar(&s.Set, "set", nil, "a setting of every node, key=value (repeatable)")
+	f.StringArrayVar(&s.Set, "set", nil, "a setting of every node, key=value (repeatable); bornode.toml of each is written again at every start, so what is changed there is lost")
 	return cmd
 }
 

@@ -83,7 +83,7 @@ func Load(path string) (*Local, error) {
 	}
 	l, err := parse(b)
 	if err != nil {
-		return nil, fmt.Errorf("producer key %s: %w", path, err)
+		return nil, fmt.Errorf("producer key %s is damaged, or no key file: %w; put it back from a copy", path, err)
 	}
 	return l, nil
 }

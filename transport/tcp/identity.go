@@ -73,7 +73,7 @@ func LoadIdentity(path string) (*Identity, error) {
 		return nil, fmt.Errorf("tcp: identity file: %w", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxIdentityBytes {
-		return nil, fmt.Errorf("tcp: identity file %s is no key file", path)
+		return nil, fmt.Errorf("tcp: identity file %s is no key file; put it back from a copy", path)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("tcp: identity file %s can be read by others (mode %04o): run chmod 600 on it", path, info.Mode().Perm())
