@@ -164,7 +164,7 @@ func growOurs(ctx context.Context, dir string, h *history) (map[string]int64, er
 	if err := addKeyValueParts(ctx, filepath.Join(dir, "state", "kv"), parts, nil); err != nil {
 		return nil, err
 	}
-	known := parts[PartHashes] + parts[PartReceipts] + parts[PartTransactions] + parts[PartState] + parts[PartHistoryIndex]
+	derivedBytes := parts[PartHashes] + parts[PartReceipts] + parts[PartTransactions]
 	err = addFiles(dir, parts, func(name string) string {
 		switch {
 		case strings.HasPrefix(name, "blocks/segments/"):
@@ -175,10 +175,13 @@ func growOurs(ctx context.Context, dir string, h *history) (map[string]int64, er
 			return PartLogs
 		case strings.HasPrefix(name, "state/ancient/"):
 			return PartHistory
+		case strings.HasPrefix(name, "state/"):
+			return PartState
 		}
 		return PartOther
 	})
-	parts[PartOther] -= known
+	parts[PartOther] -= derivedBytes
+	parts[PartState] -= parts[PartHistoryIndex]
 	return parts, err
 }
 
@@ -213,7 +216,7 @@ func growGeth(ctx context.Context, dir string, g *gethHistory) (map[string]int64
 		case strings.HasPrefix(name, "chaindata/ancient/state/"):
 			return PartHistory
 		case !strings.HasPrefix(name, "chaindata/ancient/"):
-			return PartOther
+			return PartState
 		case strings.HasSuffix(base, "idx"), strings.HasPrefix(base, "hashes."):
 			return PartHeights
 		case strings.HasPrefix(base, "receipts."):
@@ -223,7 +226,7 @@ func growGeth(ctx context.Context, dir string, g *gethHistory) (map[string]int64
 		}
 		return PartOther
 	})
-	parts[PartOther] -= known
+	parts[PartState] -= known
 	return parts, err
 }
 
@@ -242,8 +245,8 @@ func buildFilterMaps(bc *core.BlockChain, db ethdb.Database) error {
 	return nil
 }
 
-// addKeyValueParts compacts a closed state database and adds where its bytes are by the prefixes of go-ethereum's schema;
-// more names those beside the state's.
+// addKeyValueParts compacts a closed state database and adds where its bytes are by the prefixes of go-ethereum's schema:
+// the index of old states, and those that more names. What is left is the state.
 func addKeyValueParts(ctx context.Context, dir string, parts map[string]int64, more map[string]string) error {
 	o := &pebble.Options{FormatMajorVersion: pebble.FormatFlushableIngest, Logger: quiet{}}
 	for i := range 6 {
@@ -254,7 +257,7 @@ func addKeyValueParts(ctx context.Context, dir string, parts map[string]int64, m
 		return err
 	}
 	err = db.Compact(ctx, []byte{0}, []byte{0xff, 0xff, 0xff, 0xff}, false)
-	prefixes := map[string]string{"A": PartState, "O": PartState, "a": PartState, "o": PartState, "c": PartState, "L": PartState, "TrieJournal": PartState, "m": PartHistoryIndex}
+	prefixes := map[string]string{"m": PartHistoryIndex}
 	for p, part := range more {
 		prefixes[p] = part
 	}

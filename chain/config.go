@@ -14,6 +14,7 @@ import (
 type Config struct {
 	Dir              string        `mapstructure:"dir" comment:"directory of the state database"`
 	StateHistory     uint64        `mapstructure:"state_history" comment:"blocks below the head whose states can be read; 0 keeps all (archive). Never less than twice max_reversible"`
+	StateIndex       bool          `mapstructure:"state_index" comment:"index the kept states by account and slot, so that they can be read; built with each write of the state. false: states that are no longer in memory (128 blocks) are not readable, and executing costs less. For producers that answer no one"`
 	DatabaseCacheMiB int           `mapstructure:"database_cache_mib" comment:"memory for the key-value store's block cache and memtables"`
 	TrieCacheMiB     int           `mapstructure:"trie_cache_mib" comment:"memory for clean trie nodes"`
 	StateCacheMiB    int           `mapstructure:"state_cache_mib" comment:"memory for clean accounts and slots"`
@@ -36,7 +37,7 @@ type Config struct {
 // DefaultConfig suits a node with 2 GiB of memory.
 func DefaultConfig() Config {
 	return Config{
-		Dir: "state", StateHistory: 90_000,
+		Dir: "state", StateHistory: 90_000, StateIndex: true,
 		DatabaseCacheMiB: 64, TrieCacheMiB: 64, StateCacheMiB: 64, WriteBufferMiB: 64, BodyCacheMiB: 64,
 		FlushBlocks: 4096, FlushGas: 12_000_000_000, FlushInterval: 2 * time.Minute, Handles: 256,
 	}

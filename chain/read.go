@@ -239,6 +239,9 @@ func (c *Chain) HasState(root common.Hash) bool { return c.states.has(root) }
 // Kept is how many of the newest blocks can be read back: their states (0: all blocks'), and the tries of their states,
 // which proofs need.
 func (c *Chain) Kept() (states, tries uint64) {
+	if !c.cfg.StateIndex {
+		return layersKept, layersKept
+	}
 	if n := c.cfg.history(c.params.MaxReversible); n > 0 {
 		states = n + layersKept
 	}
@@ -262,6 +265,9 @@ func (c *Chain) StateAt(h *types.Header) (*state.StateDB, error) {
 	}
 	if pending && h.Number.Uint64() > replaying.At {
 		return nil, fmt.Errorf("%w for block %s yet: %w", ErrStateUnavailable, h.Number, replaying)
+	}
+	if !c.cfg.StateIndex {
+		return nil, fmt.Errorf("%w for block %s: this node has no index of older states (chain.state_index is false); ask another node: %w", ErrStateUnavailable, h.Number, err)
 	}
 	if lacksIndex(err) {
 		return nil, fmt.Errorf("%w for block %s yet: the index of older states is being built again after this node's last stop; ask again later: %w", ErrStateUnavailable, h.Number, err)

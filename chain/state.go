@@ -29,6 +29,7 @@ type states struct {
 	disk   ethdb.Database
 	code   *state.CodeDB
 	config pathdb.Config
+	index  bool // older states can be read: pathdb indexes its history
 	layers atomic.Pointer[layers]
 	closed bool
 }
@@ -70,7 +71,7 @@ func openStates(cfg *Config, maxReversible uint64, same func(id uint64, idOf fun
 	if err := checkReadable(disk); err != nil {
 		return nil, errors.Join(StateFault(cfg.Dir, cfg.keyValueDir(), err), disk.Close())
 	}
-	s := &states{disk: disk, code: state.NewCodeDB(disk), config: pathdb.Config{
+	s := &states{disk: disk, code: state.NewCodeDB(disk), index: cfg.StateIndex, config: pathdb.Config{
 		TrieCleanSize:       cfg.TrieCacheMiB << 20,
 		StateCleanSize:      cfg.StateCacheMiB << 20,
 		WriteBufferSize:     cfg.WriteBufferMiB << 20,
@@ -110,7 +111,7 @@ func openPebble(cfg *Config, fail func(file string, err error)) (disk ethdb.Data
 
 // become takes the place of a closed database. Only readers of the layers may be under way: they see the old ones or the new.
 func (s *states) become(other *states) {
-	s.disk, s.code, s.config, s.closed = other.disk, other.code, other.config, false
+	s.disk, s.code, s.config, s.index, s.closed = other.disk, other.code, other.config, other.index, false
 	s.layers.Store(other.layers.Load())
 }
 
@@ -129,7 +130,7 @@ func recoverPanic(open func() error) (err error) {
 
 func (s *states) openLayers(index bool) {
 	cfg := s.config
-	cfg.EnableStateIndexing = index
+	cfg.EnableStateIndexing = index && s.index
 	t := triedb.NewDatabase(s.disk, &triedb.Config{PathDB: &cfg})
 	s.layers.Store(&layers{t, state.NewMPTDatabase(t, s.code), state.NewHistoricDatabase(t, s.code)})
 }
@@ -152,8 +153,11 @@ func (s *states) reopen(root common.Hash, index bool) error {
 }
 
 // indexed reports whether pathdb has completed the index of its history since it was opened. While it has not,
-// pathdb's rollback can fail half-way over histories that the index lacks.
+// pathdb's rollback can fail half-way over histories that the index lacks. Without an index it cannot.
 func (s *states) indexed() bool {
+	if !s.index {
+		return true
+	}
 	_, err := s.trie().HistoricStateReader(common.Hash{})
 	return !lacksIndex(err)
 }
@@ -163,8 +167,15 @@ func lacksIndex(err error) bool { return err != nil && strings.Contains(err.Erro
 
 // checkIndex drops the index of the state history, which pathdb then makes again, if a crash left entries of histories
 // that are lost and may not come again. pathdb takes such entries for right, which they are only if the same blocks
-// are executed again; an entry of another branch would make a later rollback fail.
+// are executed again; an entry of another branch would make a later rollback fail. While no index is wanted none is kept:
+// a rollback would leave wrong entries in it.
 func (s *states) checkIndex(same func(id uint64, idOf func(common.Hash) (uint64, bool)) bool) error {
+	if !s.index {
+		if len(rawdb.ReadStateHistoryIndexMetadata(s.disk)) == 0 {
+			return nil
+		}
+		return s.dropIndex()
+	}
 	if len(rawdb.ReadTrieJournal(s.disk)) > 0 { // a clean stop
 		return nil
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
@@ -43,6 +45,34 @@ func TestMake(t *testing.T) {
 	}
 	_, err := PlanOf("songs")
 	require.ErrorContains(t, err, "songs")
+}
+
+// A history of tokens deploys the contract, gives every account some, and each of its transactions moves some: it has an
+// event and changes two balances.
+func TestMakeTokens(t *testing.T) {
+	p := Plan{Kind: Tokens, Txs: 4, Accounts: 6, Blocks: 3}
+	var blocks []*block.Block
+	_, totals, err := Make(t.Context(), t.TempDir(), p, func(raw []byte) error {
+		b, err := block.DecodeBlock(raw, 0)
+		blocks = append(blocks, b)
+		return err
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1+2+3+Trailing, totals.Blocks)
+	require.Equal(t, 1+6+3*4, totals.Transactions)
+	for _, b := range blocks[1 : len(blocks)-Trailing] {
+		require.True(t, types.BloomLookup(b.Header.Bloom, common.BytesToHash(transferEvent)), "block %d", b.Number())
+		require.Greater(t, b.Header.GasUsed, uint64(len(b.Transactions))*30_000)
+		require.Less(t, b.Header.GasUsed, uint64(len(b.Transactions))*tokenGas, "none failed")
+	}
+	to := make(map[string]bool)
+	for _, b := range blocks[3:6] {
+		for i, tx := range b.Transactions {
+			require.NotEqual(t, b.Senders[i][:], tx.Data()[16:36], "to another account")
+			to[string(tx.Data()[16:36])] = true
+		}
+	}
+	require.Greater(t, len(to), 3)
 }
 
 // A kept history is made once; one that was left half made, or by another version, is made again.
