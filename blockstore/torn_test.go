@@ -21,9 +21,9 @@ func halfSynced(t *testing.T) (disk *faultfs.Disk, chain []*block.Block, journal
 	t.Helper()
 	disk = faultfs.New()
 	s := open(t, disk)
-	chain = line(nil, 40, 1, 8, 40)
+	chain = line(nil, 40, 1, 16, 40)
 	chain[3] = child(chain[2], 1, 0, 0) // blocks without transactions have no receipts
-	chain = append(chain[:4:4], line(chain[3], 36, 1, 8, 40)...)
+	chain = append(chain[:4:4], line(chain[3], 36, 1, 16, 40)...)
 	put := func(blocks []*block.Block) {
 		require.NoError(t, s.AppendFinal(blocks, final(blocks...)))
 		for _, b := range blocks {
