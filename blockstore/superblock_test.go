@@ -18,20 +18,21 @@ import (
 func TestShortenedJournalLosesNoFinalBlock(t *testing.T) {
 	disk0 := faultfs.New()
 	s := open(t, disk0)
-	chain := line(nil, damageBlocks, 1, 2, 300)
+	chain := line(nil, damageBlocks/2, 1, 2, 300) // few enough for one journal: what an older one says is in a table too
 	for i := range chain {
 		require.NoError(t, s.AppendFinal(chain[i:i+1], final(chain[i])))
 	}
 	killed := disk0.Killed()
 	require.NoError(t, s.Close())
-	var journal string
+	var journals []string
 	size := 0
 	for name, data := range contents(t, killed) {
-		if strings.HasPrefix(name, "meta/") && strings.HasSuffix(name, ".log") && len(data) > size {
-			journal, size = name, len(data)
+		if strings.HasPrefix(name, "meta/") && strings.HasSuffix(name, ".log") {
+			journals, size = append(journals, name), len(data)
 		}
 	}
-	require.NotEmpty(t, journal)
+	require.Len(t, journals, 1)
+	journal := journals[0]
 	for at := 0; at < size; at += 97 {
 		disk, note := killed.Copy(), fmt.Sprintf("%s cut at %d of %d", journal, at, size)
 		require.NoError(t, disk.Corrupt(journal, func(b []byte) []byte { return b[:at] }))
