@@ -37,8 +37,9 @@ test-all: lint deps build ## everything: long simulation, crash storms, all clie
 	BORNODE_LONG=1 $(GO) test -p 2 -timeout 80m ./...
 	$(MAKE) race cgo-less rdma-lab
 
-storms: deps build ## the long form of storms: five clients try for 15 minutes what they may not; a broker's disk fills eight times; files of a node are damaged 300 times; 200 power cuts; 200 read errors at starts
-	BORNODE_STORMS=1 $(GO) test -timeout 110m -count=1 -run '^Test(RevokedClients|ALeaderWithAFullDiskHandsOver|PowerCuts|DamageTrials|ReadErrorAtAStart)$$' ./testnet
+storms: deps build ## the long form of storms: five clients try for 15 minutes what they may not; a broker's disk fills eight times; files of a node are damaged 300 times; 200 power cuts; 200 read errors at starts; 60 seeds of whole nodes on failing disks
+	BORNODE_STORMS=1 $(GO) test -timeout 110m -count=1 -run '^Test(RevokedClients|ALeaderWithAFullDiskHandsOver|PowerCuts|DamageTrials|ReadErrorAtAStart|PruningUnderLoadWithJoiners)$$' ./testnet
+	BORNODE_STORMS=1 $(GO) test -timeout 60m -count=1 -run '^TestSeeds$$' ./sim/nodes
 
 race: ## the race detector over the concurrent parts (short forms)
 	$(GO) test -race -short -timeout 40m $(RACE)

@@ -39,11 +39,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSeeds plays random scenarios. BORNODE_NODES_SEED plays one seed, BORNODE_LONG=1 more of them.
+// TestSeeds plays random scenarios. BORNODE_NODES_SEED plays one seed, BORNODE_LONG=1 more of them, BORNODE_STORMS=1 sixty.
 func TestSeeds(t *testing.T) {
 	first, count := uint64(1), uint64(3)
-	if os.Getenv("BORNODE_LONG") != "" {
+	switch {
+	case os.Getenv("BORNODE_STORMS") != "":
 		count = 60
+	case os.Getenv("BORNODE_LONG") != "":
+		count = 6
 	}
 	if one := os.Getenv("BORNODE_NODES_SEED"); one != "" {
 		n, err := strconv.ParseUint(one, 10, 64)
