@@ -105,3 +105,46 @@ func TestRulesFollowTheHead(t *testing.T) {
 	pending, queued := p.Stats()
 	require.Equal(t, [2]int{0, 1}, [2]int{pending, queued})
 }
+
+// What came in while the chain stood on a branch with other lists is judged again when it is back on the first one, although
+// the lists that the pool knows are the same as before.
+func TestListsOfAnotherBranch(t *testing.T) {
+	a := modelAccounts()[0]
+	c := newModelChain(map[common.Address]accountState{})
+	rng := rand.New(rand.NewPCG(1, 1))
+	strict := c.child(c.head, rng)
+	strict.listed, strict.noSend = 1, map[common.Address]bool{a.addr: true}
+	c.put(strict)
+	p, err := New(DefaultConfig(), c, Deps{Senders: modelSenders{}, Allowed: c.allowed})
+	require.NoError(t, err)
+	defer p.Close()
+	tx := modelTransfer(a, 0, 0)
+	require.ErrorIs(t, one(p, tx), ErrNotAllowed)
+
+	c.put(c.child(strict.parent, rng)) // the pool hears of it too late
+	require.NoError(t, one(p, tx))
+	c.put(c.child(strict, rng))
+	p.Abandoned(types.Transactions{modelTransfer(modelAccounts()[1], 0, 0)})
+	benchSync(p)
+	require.False(t, p.Has(tx.Hash()))
+}
+
+// Between the question whether a sender is allowed and its admission the lists may change, and what waits is judged.
+func TestListsChangeBeforeAdmission(t *testing.T) {
+	a := modelAccounts()[0]
+	c := newModelChain(map[common.Address]accountState{})
+	p, err := New(DefaultConfig(), c, Deps{Senders: modelSenders{}, Allowed: c.allowed})
+	require.NoError(t, err)
+	defer p.Close()
+	r := &request{txs: []*types.Transaction{modelTransfer(a, 0, 0)}, errs: make([]error, 1), listed: p.listed.Load(), done: make(chan struct{})}
+	r.entries = p.precheck(r.txs, r.errs, true)
+	require.NoError(t, r.errs[0])
+	strict := c.child(c.head, rand.New(rand.NewPCG(1, 1)))
+	strict.listed, strict.noSend = 1, map[common.Address]bool{a.addr: true}
+	c.put(strict)
+	benchSync(p)
+	p.requests <- r
+	<-r.done
+	require.ErrorIs(t, r.errs[0], ErrNotAllowed)
+	require.False(t, p.Has(r.txs[0].Hash()))
+}

@@ -287,3 +287,53 @@ func TestSourceOfAChangingPool(t *testing.T) {
 	close(done)
 	wg.Wait()
 }
+
+// A transaction that was executable gives its place to none, also when it waits for a missing nonce now and is the newest.
+func TestWhatWasExecutableStaysBehindAGap(t *testing.T) {
+	ss, addrs := senders(t, 2)
+	c := newFakeChain(t, addrs...)
+	p := open(t, c, func(cfg *Config, _ *Deps) { cfg.GlobalQueue = 3 })
+	a, to := ss[0], common.Address{1}
+	var txs []*types.Transaction
+	for n, value := range []int64{0, 9, 9, 9, 0} {
+		txs = append(txs, a.signed(t, c, uint64(n), &to, value)) //nolint:gosec // small
+		require.NoError(t, one(p, txs[n]))
+	}
+	c.next(c.CurrentHeader(), func(s *state.StateDB) {
+		s.SetBalance(a.addr, uint256.NewInt(1), tracing.BalanceChangeUnspecified)
+	})
+	settle(t, p)
+	require.Equal(t, uint64(1), p.Nonce(a.addr))
+	second, third := a.signed(t, c, 2, &to, 0), a.signed(t, c, 3, &to, 0)
+	require.NoError(t, one(p, second))
+	require.NoError(t, one(p, third))
+	require.NoError(t, one(p, ss[1].signed(t, c, 1, &to, 0)), "in the place of the third")
+	require.Equal(t, []bool{true, false, true}, []bool{p.Has(second.Hash()), p.Has(third.Hash()), p.Has(txs[4].Hash())})
+}
+
+// What comes back may exceed the pool's slots, as it was accepted once, but not without end.
+func TestReturnedTransactionsAreBounded(t *testing.T) {
+	ss, addrs := senders(t, 1)
+	c := newFakeChain(t, addrs...)
+	p := open(t, c, func(cfg *Config, _ *Deps) { cfg.GlobalSlots, cfg.AccountSlots = 4, 4 })
+	var txs types.Transactions
+	for n := range uint64(20) {
+		txs = append(txs, ss[0].tx(t, c, n, 1))
+	}
+	p.Abandoned(txs)
+	settle(t, p)
+	settle(t, p)
+	require.Equal(t, uint64(4*maxReturnedShare), p.Nonce(ss[0].addr))
+	require.ErrorIs(t, one(p, ss[0].tx(t, c, 16, 1)), ErrFull)
+}
+
+// A replacement that takes more slots needs room for them; one that takes no more has it.
+func TestReplacementInAFullPool(t *testing.T) {
+	ss, addrs := senders(t, 1)
+	c := newFakeChain(t, addrs...)
+	p := open(t, c, func(cfg *Config, _ *Deps) { cfg.GlobalSlots, cfg.AccountSlots = 2, 2 })
+	require.NoError(t, one(p, ss[0].tx(t, c, 0, 1)))
+	require.NoError(t, one(p, ss[0].tx(t, c, 1, 1)))
+	require.ErrorIs(t, one(p, ss[0].sized(t, c, 1, 2, 40<<10)), ErrFull)
+	require.NoError(t, one(p, ss[0].sized(t, c, 1, 2, 20<<10)))
+}
