@@ -141,9 +141,16 @@ func (m *model) add(tx *types.Transaction, now time.Time, limited bool) error {
 		if err := m.limits(x, c); err != nil {
 			return err
 		}
-		gap := tx.Nonce() > m.next(from)
-		for v, _ := m.victim(); m.count().slots+size > global || gap && m.count().gapped >= int(m.cfg.GlobalQueue); v, _ = m.victim() { //nolint:gosec // small
+		evict := func() {
+			v, _ := m.victim()
 			delete(m.txs[v.from], v.Nonce())
+		}
+		for m.count().slots+size > global {
+			evict()
+		}
+		// One for one: what came back, or lost its predecessor, may hold more than the limit for a while.
+		if tx.Nonce() > m.next(from) && m.count().gapped >= int(m.cfg.GlobalQueue) { //nolint:gosec // small
+			evict()
 		}
 	}
 	if m.txs[from] == nil {

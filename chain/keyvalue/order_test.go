@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,15 +18,59 @@ import (
 func killedStore(t *testing.T, writes uint64) string {
 	t.Helper()
 	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "killed")
-	s, err := Open(dir, Options{CacheMiB: 1, Handles: 32})
+	disk := &heldTables{FS: vfs.Default}
+	s, err := Open(dir, Options{CacheMiB: 1, Handles: 32, fs: disk})
 	require.NoError(t, err)
 	for i := range writes {
+		if i == writes*2/3 {
+			require.NoError(t, s.db.Flush()) // else writes could wait for tables
+			disk.held.Lock()
+		}
 		require.NoError(t, s.Put(binary.BigEndian.AppendUint64([]byte("key"), i), make([]byte, 4096)))
 	}
 	require.NoError(t, s.SyncKeyValue())
-	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+	copyStill(t, dir, copied)
+	disk.held.Unlock()
 	require.NoError(t, s.Close())
 	return copied
+}
+
+// heldTables is a disk that makes new tables wait.
+type heldTables struct {
+	vfs.FS
+	held sync.RWMutex // held for writing: no table is created
+}
+
+func (d *heldTables) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if filepath.Ext(name) == ".sst" {
+		d.held.RLock()
+		defer d.held.RUnlock()
+	}
+	return d.FS.Create(name, category)
+}
+
+// copyStill copies the folder of a store that creates no file any more, once it has removed what it does not need.
+func copyStill(t *testing.T, from, to string) {
+	t.Helper()
+	names := func() (out []string) {
+		entries, err := os.ReadDir(from)
+		require.NoError(t, err)
+		for _, e := range entries {
+			out = append(out, e.Name())
+		}
+		return out
+	}
+	for {
+		before := names()
+		err := os.CopyFS(to, os.DirFS(from))
+		if err == nil && slices.Equal(before, names()) {
+			return
+		}
+		if err != nil {
+			require.ErrorIs(t, err, os.ErrNotExist)
+		}
+		require.NoError(t, os.RemoveAll(to))
+	}
 }
 
 // prefixOf is how many of the writes are there, if they are the first ones.

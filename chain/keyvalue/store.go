@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/ethereum/go-ethereum/ethdb"
 )
 
@@ -21,6 +22,8 @@ type Options struct {
 	// Fail is told the first error of the disk or of the files, with the file it is about ("" if that is unknown). It
 	// should not return: what follows is not to be trusted. It is called at most once, from any goroutine.
 	Fail func(file string, err error)
+
+	fs vfs.FS // of tests; nil: the operating system's
 }
 
 // Store is an open store.
@@ -80,6 +83,7 @@ const (
 func (s *Store) options(o Options) *pebble.Options {
 	cache := int64(o.CacheMiB) << 20
 	opt := &pebble.Options{
+		FS:                          o.fs,
 		Cache:                       pebble.NewCache(cache),
 		MaxOpenFiles:                o.Handles,
 		MemTableSize:                min(uint64(cache)/2/memoryTables, maxTableBytes), //nolint:gosec // a validated setting
