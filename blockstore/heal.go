@@ -124,7 +124,7 @@ func (s *Store) beginDerived() (*leveldb.DB, error) {
 	first := new(leveldb.Batch)
 	first.Put([]byte(keyForm), []byte(derivedForm))
 	first.Put([]byte(keyOld), []byte(old))
-	return db, db.Write(first, &opt.WriteOptions{Sync: true})
+	return closedIf(db.Write(first, &opt.WriteOptions{Sync: true}), db)
 }
 
 // prepareDerived puts the hashes of the newest blocks into a new database, says from where on the rest is missing, and starts

@@ -182,9 +182,7 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 		db, err = leveldb.Open(stor, o)
 	}
 	if err == nil {
-		if db, err = s.checkDerivedForm(db); lerrors.IsCorrupted(err) && db != nil {
-			_ = db.Close() // says again that it is damaged
-		}
+		db, err = s.checkDerivedForm(db)
 	}
 	if s.derivedMarked.Store(false); lerrors.IsCorrupted(err) {
 		s.damagedDerived(err)
@@ -195,23 +193,33 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 		return nil, fmt.Errorf("open database %s: %w", derivedDir, err)
 	}
 	if doubtful || s.derived.files.unlisted.Load() {
-		return db, s.refillIndexes(db)
+		return closedIf(s.refillIndexes(db), db)
+	}
+	return db, nil
+}
+
+// closedIf passes a database on, or closes it because of an error.
+func closedIf(err error, db *leveldb.DB) (*leveldb.DB, error) {
+	if err != nil {
+		_ = db.Close() // says the same again
+		return nil, err
 	}
 	return db, nil
 }
 
 // checkDerivedForm marks a new database with the form of its entries, and begins one anew whose entries have another form.
+// Of an error the given database is closed.
 func (s *Store) checkDerivedForm(db *leveldb.DB) (*leveldb.DB, error) {
 	form, err := get(db, []byte(keyForm))
 	if err != nil || string(form) == derivedForm {
-		return db, err
+		return closedIf(err, db)
 	}
 	marked, err := db.Has([]byte(keyHashed), nil)
 	if err != nil {
-		return db, err
+		return closedIf(err, db)
 	}
 	if form == nil && !marked {
-		return db, db.Put([]byte(keyForm), []byte(derivedForm), &opt.WriteOptions{Sync: true})
+		return closedIf(db.Put([]byte(keyForm), []byte(derivedForm), &opt.WriteOptions{Sync: true}), db)
 	}
 	s.log.Info("the derived data have the form of another program and are rebuilt", zap.String("file", s.cfg.Dir+"/"+derivedDir))
 	if err := db.Close(); err != nil {
