@@ -270,7 +270,7 @@ func (c *Chain) replaceStates() error {
 	if err != nil {
 		return fmt.Errorf("set the state on disk aside: %w", err)
 	}
-	c.log.Warn("set aside: the state on disk, which is of no stored block though all of them can be read; it is made again from genesis",
+	c.log.Warn("set aside: the state on disk, which is of no stored block: blocks were lost or set back, or the state is of another chain; it is made again from genesis",
 		zap.String("dir", c.cfg.Dir), zap.String("to", to), zapHeight(c.tree.lib.height))
 	s, err := openStates(&c.cfg, c.params.MaxReversible, c.sameHistory, c.reportFault)
 	if err != nil {

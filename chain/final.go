@@ -48,7 +48,7 @@ func (c *Chain) Finalize(f block.FinalUpdate) error {
 	}
 	failpoint.Hit("chain/finalize-before")
 	if err := c.store.Finalize(f); err != nil {
-		return fmt.Errorf("move the last irreversible block to %d %s: %w", n.height, last, err)
+		return err // the caller's sentence names the block
 	}
 	failpoint.Hit("chain/finalize-after")
 	c.setFinal(n)

@@ -93,7 +93,7 @@ func (c *Chain) canBeRepaired(err error) bool {
 
 func (c *Chain) findReplayBase() error {
 	base, err := c.base(c.tree.lib.sealed)
-	if errors.Is(err, ErrStateUnavailable) {
+	if errors.Is(err, ErrStateUnavailable) || err == nil && c.isOfLostBlocks() {
 		base, err = c.beginStates(err)
 	}
 	if err != nil {
@@ -102,6 +102,13 @@ func (c *Chain) findReplayBase() error {
 	c.replay.base = base
 	c.replay.from(base.Number(), c.tree.lib.height)
 	return nil
+}
+
+// isOfLostBlocks reports whether the state on disk is of blocks that a store which begins anew does not have: to roll it back
+// to block 0 would cut all of its history without a word.
+func (c *Chain) isOfLostBlocks() bool {
+	const ofGenesis = 1 // a state's number: genesis makes the first transition
+	return c.tree.lib.height == 0 && c.states.persistentID() > ofGenesis && c.anyLayer() == (common.Hash{})
 }
 
 // Replay brings state and head to where Open leaves them; without anything to do it returns nil. One call at a time. After

@@ -100,6 +100,26 @@ func TestForeignStateIsSetAside(t *testing.T) {
 	other.open()
 }
 
+// A node whose blocks are gone does not cut the history of its state down to genesis: it sets the state aside and says so.
+func TestStateOfLostBlocksIsSetAside(t *testing.T) {
+	n := newTestNode(t, newTestGenesis(t, nil))
+	n.finalize(n.branch(n.Head(), 30, 0, 50)...)
+	require.NoError(t, n.states.trie().Commit(n.Head().Header.Root, false))
+	require.NoError(t, n.Close())
+	n.store = newMemStore()
+	core, logs := observer.New(zap.WarnLevel)
+	c, err := Open(context.Background(), n.cfg, n.gen, n.store, zap.New(core), nil)
+	require.NoError(t, err)
+	n.Chain = c
+	require.Zero(t, n.Head().Number())
+	require.Len(t, logs.FilterMessageSnippet("set aside: the state on disk, which is of no stored block").All(), 1)
+	require.NoError(t, n.Close())
+	c, err = Open(context.Background(), n.cfg, n.gen, n.store, zap.New(core), nil)
+	require.NoError(t, err)
+	n.Chain = c
+	require.Len(t, logs.FilterMessageSnippet("set aside").All(), 1, "a new state is of block 0")
+}
+
 // A state that somebody else uses, or that may not be read, is not called damaged, and nobody is told to move it away.
 func TestRefusedStateIsNoDamage(t *testing.T) {
 	n := newTestNode(t, newTestGenesis(t, nil))
