@@ -182,6 +182,19 @@ func DecodeSealedHeader(b []byte) (*SealedHeader, error) {
 	return x, decode(b, MaxHeaderBytes, "sealed header", x)
 }
 
+// DecodeBlockHeader decodes only the sealed header of an encoded block.
+func DecodeBlockHeader(b []byte) (*SealedHeader, error) {
+	list, _, err := rlp.SplitList(b)
+	if err != nil {
+		return nil, decodeErr("block", err)
+	}
+	_, _, rest, err := rlp.Split(list)
+	if err != nil {
+		return nil, decodeErr("sealed header", err)
+	}
+	return DecodeSealedHeader(list[:len(list)-len(rest)])
+}
+
 // DecodeVote decodes one vote.
 func DecodeVote(b []byte) (*Vote, error) {
 	x := new(Vote)

@@ -2,6 +2,7 @@ package block
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"testing"
 
@@ -10,13 +11,14 @@ import (
 )
 
 func sampleEntry() IndexEntry {
-	return IndexEntry{Height: 7, Hash: common.HexToHash("0x0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20"), Segment: 3, Length: 1000, Offset: 4096, Generation: 2}
+	return IndexEntry{Height: 7, Hash: common.HexToHash("0x0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20"), Segment: 3, Length: 1000, Offset: 4096}
 }
 
-func sampleRecord(payload []byte) []byte {
-	rec := append(make([]byte, RecordHeaderBytes), payload...)
-	SealRecord(rec, 7, sampleEntry().Hash)
-	return rec
+func sampleRecord(t testing.TB) (rec []byte, b *Block) {
+	b = sampleBlock(t)
+	rec = append(make([]byte, RecordHeaderBytes), b.Encode()...)
+	SealRecord(rec, b.Number(), b.Hash())
+	return rec, b
 }
 
 func sampleDirectory() Directory {
@@ -27,11 +29,12 @@ func sampleDirectory() Directory {
 // the next, and by peers.
 func TestGoldenWindow(t *testing.T) {
 	e, d := sampleEntry(), sampleDirectory()
-	require.Equal(t, "00000000000000070102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f2000000003000003e80000000000001000000000027e01fbb7",
+	require.Equal(t, "0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f2000000003000003e800001000f2844507",
 		hex.EncodeToString(e.AppendTo(nil)))
-	require.Equal(t, "0000000329ed3aa300000000000000070102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20c20102",
-		hex.EncodeToString(sampleRecord([]byte{0xc2, 1, 2})))
-	require.Equal(t, "424f524e57494e311122334455667788000000000000000a00000000000100040000000000030d40000000040000000300000009000000000000000000010000000000000000303900000000ae103db8",
+	rec, b := sampleRecord(t)
+	require.Equal(t, "0000055bb9a44b59", hex.EncodeToString(rec[:RecordHeaderBytes]))
+	require.Equal(t, b.Encode(), rec[RecordHeaderBytes:])
+	require.Equal(t, "424f524e57494e321122334455667788000000000000000a00000000000100040000000000030d40000000040000000300000009000000000000000000010000000000000000303900000000506747bb",
 		hex.EncodeToString(d.AppendTo(nil)))
 }
 
@@ -40,7 +43,7 @@ func TestIndexArea(t *testing.T) {
 		height uint64
 		area   uint32
 		offset int64
-	}{{0, 1 << 31, 0}, {1, 1 << 31, 64}, {65535, 1 << 31, 65535 * 64}, {65536, 1<<31 + 1, 0}, {maxWindowHeight - 1, 1<<32 - 1, 65535 * 64}} {
+	}{{0, 1 << 31, 0}, {1, 1 << 31, 48}, {65535, 1 << 31, 65535 * 48}, {65536, 1<<31 + 1, 0}, {maxWindowHeight - 1, 1<<32 - 1, 65535 * 48}} {
 		area, offset := IndexArea(c.height)
 		require.Equal(t, c.area, area)
 		require.Equal(t, c.offset, offset)
@@ -50,13 +53,15 @@ func TestIndexArea(t *testing.T) {
 // TestEveryBitIsCovered: no single flipped bit goes unnoticed.
 func TestEveryBitIsCovered(t *testing.T) {
 	e, d := sampleEntry(), sampleDirectory()
+	rec, sealed := sampleRecord(t)
 	for name, c := range map[string]struct {
 		good   []byte
 		decode func([]byte) error
 	}{
-		"entry":     {e.AppendTo(nil), func(b []byte) error { _, err := DecodeIndexEntry(b); return err }},
-		"record":    {sampleRecord([]byte("some payload")), func(b []byte) error { _, _, err := DecodeRecord(b); return err }},
-		"directory": {d.AppendTo(nil), func(b []byte) error { _, err := DecodeDirectory(b); return err }},
+		"entry":                              {e.AppendTo(nil), func(b []byte) error { _, err := DecodeIndexEntry(e.Height, b); return err }},
+		"record":                             {rec, func(b []byte) error { _, err := CheckRecord(b, sealed.Number(), sealed.Hash()); return err }},
+		"a record of which nothing is known": {rec, func(b []byte) error { _, _, err := DecodeRecord(b); return err }},
+		"directory":                          {d.AppendTo(nil), func(b []byte) error { _, err := DecodeDirectory(b); return err }},
 	} {
 		require.NoError(t, c.decode(c.good), name)
 		for bit := range len(c.good) * 8 {
@@ -64,6 +69,57 @@ func TestEveryBitIsCovered(t *testing.T) {
 			b[bit/8] ^= 1 << (bit % 8)
 			require.Error(t, c.decode(b), "%s, bit %d", name, bit)
 		}
+	}
+}
+
+// TestSoundBytesInAWrongPlace: an entry or a record that a disk has put where another one belongs is found, though neither holds
+// its height, nor a record its hash.
+func TestSoundBytesInAWrongPlace(t *testing.T) {
+	e := sampleEntry()
+	_, err := DecodeIndexEntry(e.Height+1, e.AppendTo(nil))
+	require.ErrorIs(t, err, ErrChecksum)
+	rec, b := sampleRecord(t)
+	r, payload, err := DecodeRecord(rec)
+	require.NoError(t, err)
+	require.Equal(t, RecordOf{Length: uint32(len(payload)), Height: b.Number(), Hash: b.Hash()}, r) //nolint:gosec // small
+	_, err = CheckRecord(rec, b.Number()+1, b.Hash())
+	require.ErrorIs(t, err, ErrChecksum)
+	other := b.Hash()
+	other[31]++
+	_, err = CheckRecord(rec, b.Number(), other)
+	require.ErrorIs(t, err, ErrChecksum)
+	SealRecord(rec, b.Number(), other) // a record that was sealed for another block than it holds
+	_, _, err = DecodeRecord(rec)
+	require.ErrorIs(t, err, ErrChecksum)
+}
+
+// TestRecordHeads: the length is taken only if record and encoding say the same.
+func TestRecordHeads(t *testing.T) {
+	for _, c := range []struct {
+		length uint32
+		list   []byte
+		ok     bool
+	}{
+		{6, []byte{0xc5, 0, 0, 0, 0}, true},
+		{5, []byte{0xc5, 0, 0, 0, 0}, false},
+		{58, []byte{0xf8, 56, 0, 0, 0}, true},
+		{303, []byte{0xf9, 1, 44, 0, 0}, true},
+		{304, []byte{0xf9, 1, 44, 0, 0}, false},
+		{5 + 1<<24, []byte{0xfb, 1, 0, 0, 0}, true},
+		{5 + 1<<26, []byte{0xfb, 4, 0, 0, 0}, false}, // more than a block may have
+		{6, []byte{0xfc, 0, 0, 0, 0}, false},         // a length of five bytes
+		{6, []byte{0x85, 0, 0, 0, 0}, false},         // no list
+		{0, []byte{0, 0, 0, 0, 0}, false},
+	} {
+		head := append(binary.BigEndian.AppendUint32(nil, c.length), 1, 2, 3, 4)
+		head = append(head, c.list...)
+		length, err := DecodeRecordHead(head)
+		require.Equal(t, c.ok, err == nil, "%x", head)
+		if c.ok {
+			require.Equal(t, c.length, length)
+		}
+		_, err = DecodeRecordHead(head[:RecordHeadBytes-1])
+		require.ErrorIs(t, err, ErrDecode)
 	}
 }
 
@@ -103,10 +159,10 @@ func FuzzIndexEntry(f *testing.F) {
 	e := sampleEntry()
 	good := e.AppendTo(nil)
 	f.Add(good)
-	f.Add(good[:63])
-	f.Add(make([]byte, 64))
+	f.Add(good[:47])
+	f.Add(make([]byte, 48))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := DecodeIndexEntry(b)
+		e, err := DecodeIndexEntry(7, b)
 		if err != nil {
 			return
 		}
@@ -120,7 +176,7 @@ func FuzzIndexEntry(f *testing.F) {
 }
 
 func FuzzRecord(f *testing.F) {
-	good := sampleRecord([]byte("payload"))
+	good, _ := sampleRecord(f)
 	f.Add(good)
 	f.Add(good[:50])
 	f.Add(good[:10])

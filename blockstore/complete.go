@@ -13,6 +13,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/syndtr/goleveldb/leveldb"
 	"github.com/syndtr/goleveldb/leveldb/opt"
+
+	"github.com/bornode/bornode/block"
 )
 
 // completeSegments lists segments again that a damaged database no longer lists. Their numbers are without gaps up to
@@ -130,7 +132,7 @@ func (s *Store) isParentOf(seg, next Segment) bool {
 			return nil // reads find it, and have it fetched
 		}
 		if w.height == seg.Last {
-			last = w.header.Hash
+			last = w.record.Hash
 		}
 		return nil
 	})
@@ -142,7 +144,7 @@ func (s *Store) isParentOf(seg, next Segment) bool {
 		if w.err != nil {
 			return stop
 		}
-		if h, err := decodeBlockHeader(w.payload); err == nil {
+		if h, err := block.DecodeBlockHeader(w.payload); err == nil {
 			fits = h.Parent() == last
 		}
 		return stop

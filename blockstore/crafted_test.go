@@ -44,13 +44,13 @@ func TestCraftedRecordInATornCommit(t *testing.T) {
 	seg := s.Segments()[0]
 	require.NoError(t, s.Close())
 	busy := make([]byte, 0, 3<<20)
-	for len(busy) < 3<<20 { // every 16th byte begins what looks like the head of a record of 1 MiB above the LIB
+	for len(busy) < 3<<20 { // every 16th byte begins what looks like the head of a record of 1 MiB
 		busy = binary.BigEndian.AppendUint64(busy, 1<<52)
-		busy = binary.BigEndian.AppendUint64(busy, 9)
+		busy = append(busy, 0xfa, 0x0f, 0xff, 0xfc, 0, 0, 0, 0) // a list of 1 MiB
 	}
 	for name, data := range map[string][]byte{
 		"a whole record of block 1": sealedRecord(1, chain[1].Hash(), chain[1].Encode()),
-		"a record of no block":      sealedRecord(9, common.Hash{9}, []byte("nothing")),
+		"a record of no block":      sealedRecord(9, common.Hash{9}, []byte{0xc6, 1, 2, 3, 4, 5, 6}),
 		"many heads":                busy,
 	} {
 		t.Run(name, func(t *testing.T) {

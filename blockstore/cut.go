@@ -109,28 +109,25 @@ func segmentError(seg CutSegment, err error) error {
 }
 
 func readRecord(in io.Reader, height uint64) (b *block.Block, size int, err error) {
-	head := make([]byte, recordHeaderBytes)
+	head := make([]byte, recordHeadBytes)
 	if _, err := io.ReadFull(in, head); err != nil {
 		return nil, 0, fmt.Errorf("block %d: %w", height, err)
 	}
-	h, err := block.DecodeRecordHeader(head)
+	length, err := block.DecodeRecordHead(head)
 	if err != nil {
 		return nil, 0, fmt.Errorf("block %d: %w", height, err)
 	}
-	rec := append(head, make([]byte, h.Length)...) //nolint:gocritic // one buffer
-	if _, err := io.ReadFull(in, rec[recordHeaderBytes:]); err != nil {
+	rec := append(head, make([]byte, recordHeaderBytes+int(length)-len(head))...) //nolint:gocritic // one buffer
+	if _, err := io.ReadFull(in, rec[recordHeadBytes:]); err != nil {
 		return nil, 0, fmt.Errorf("block %d: %w", height, err)
 	}
-	h, payload, err := block.DecodeRecord(rec)
+	_, payload, err := block.DecodeRecord(rec)
 	if err != nil {
 		return nil, 0, fmt.Errorf("block %d: %w", height, err)
 	}
 	b, err = block.DecodeBlock(payload, maxPayloadBytes)
 	if err == nil {
 		err = checkBlock(b, height)
-	}
-	if err == nil && (b.Hash() != h.Hash || b.Number() != height) {
-		err = fmt.Errorf("the record holds block %d %s", b.Number(), b.Hash())
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("block %d: %w", height, err)

@@ -1,6 +1,7 @@
 package blockstore_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -96,12 +97,12 @@ func TestDamagedByteAnywhere(t *testing.T) {
 		at := rng.IntN(int(seg.Size))
 		require.NoError(t, disk.Corrupt(seg.Name, flip(at)))
 		for _, e := range entries {
-			if e.Segment == seg.Number && at >= int(e.Offset) && at < int(e.Offset)+48+int(e.Length) {
+			if e.Segment == seg.Number && at >= int(e.Offset) && at < int(e.Offset)+block.RecordHeaderBytes+int(e.Length) {
 				bad[e.Height] = true
 			}
 		}
 		if rng.IntN(2) == 0 {
-			require.NoError(t, disk.Corrupt("index/000000000000.idx", flip(rng.IntN(damageBlocks*64))))
+			require.NoError(t, disk.Corrupt("index/000000000000.idx", flip(rng.IntN(damageBlocks*block.IndexEntryBytes))))
 		}
 		s := open(t, disk)
 		delete(bad, damageBlocks-1) // the start restores the LIB
@@ -129,6 +130,51 @@ func TestDamagedByteAnywhere(t *testing.T) {
 		}
 		require.NoError(t, s.Close())
 	}
+}
+
+// TestSoundBytesInEachOthersPlace: neither records nor index entries hold their height, and records no hash. Sound ones that a disk
+// has exchanged are found all the same, and put right.
+func TestSoundBytesInEachOthersPlace(t *testing.T) {
+	disk0, chain := damaged(t)
+	s0 := open(t, disk0)
+	seg := s0.Segments()[0]
+	one, err := s0.Entry(2)
+	require.NoError(t, err)
+	two, err := s0.Entry(3)
+	require.NoError(t, err)
+	require.Equal(t, one.Length, two.Length)
+	require.NoError(t, s0.Close())
+	exchange := func(a, b, n int) func([]byte) []byte {
+		return func(in []byte) []byte {
+			out := bytes.Clone(in)
+			copy(out[a:a+n], in[b:b+n])
+			copy(out[b:b+n], in[a:a+n])
+			return out
+		}
+	}
+	t.Run("records", func(t *testing.T) {
+		disk := disk0.Copy()
+		require.NoError(t, disk.Corrupt(seg.Name, exchange(int(one.Offset), int(two.Offset), block.RecordHeaderBytes+int(one.Length)))) //nolint:gosec // small
+		s := open(t, disk)
+		requireOnlyDamaged(t, s, chain, map[uint64]bool{2: true, 3: true})
+		report, err := s.Fsck(t.Context(), blockstore.FsckOptions{}, nil)
+		require.NoError(t, err)
+		require.Len(t, report.Problems, 2)
+		require.NoError(t, s.Replace(2, chain[2]))
+		require.NoError(t, s.Replace(3, chain[3]))
+		requireChain(t, s, chain)
+	})
+	t.Run("index entries", func(t *testing.T) {
+		disk := disk0.Copy()
+		require.NoError(t, disk.Corrupt("index/000000000000.idx", exchange(2*block.IndexEntryBytes, 3*block.IndexEntryBytes, block.IndexEntryBytes)))
+		s := open(t, disk)
+		for _, want := range []blockstore.IndexEntry{one, two} { // from the segment
+			got, err := s.Entry(want.Height)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+		requireChain(t, s, chain)
+	})
 }
 
 func TestLostFiles(t *testing.T) {

@@ -19,7 +19,7 @@ const (
 	asideDir    = AsideDir
 	rebuildMark = "REBUILD" // in derivedDir: its database is damaged; sorts behind all other names there
 
-	indexFileEntries = block.IndexFileEntries // entries of one index file: 4 MiB
+	indexFileEntries = block.IndexFileEntries // entries of one index file: 3 MiB
 )
 
 // AsideDir is the directory, below the store's, of what starts set aside: a folder for each time and reason.

@@ -228,7 +228,7 @@ func (st *stage) place(it finalBlock, last bool) {
 	}
 	st.records = append(st.records, placed{rec: it.rec, entry: IndexEntry{
 		Height: it.height, Hash: it.hash, Segment: lib.Segment, Length: uint32(size - recordHeaderBytes), //nolint:gosec // bounded
-		Offset: lib.End, Generation: lib.Generation,
+		Offset: lib.End,
 	}})
 	st.heights[it.height] = it.hash
 	lib.End += size

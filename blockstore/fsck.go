@@ -239,18 +239,15 @@ func (c *fsck) block(seg Segment, w walked) error {
 	if err != nil {
 		return err
 	}
-	if b.Hash() != w.header.Hash {
-		return fmt.Errorf("the record says %s, the block hashes to %s", w.header.Hash, b.Hash())
-	}
 	if err := checkBlock(b, w.height); err != nil {
 		return err
 	}
 	if c.prev != (common.Hash{}) && b.Parent() != c.prev {
 		c.problem(ProblemLink, w.height, false, "block %d is not the child of block %d", w.height, w.height-1)
 	}
-	c.prev = w.header.Hash
-	if w.height == c.lib.lib.Height && w.header.Hash != c.lib.lib.Hash {
-		c.problem(ProblemProof, w.height, false, "the last irreversible block is %s, its segment holds %s", c.lib.lib.Hash, w.header.Hash)
+	c.prev = w.record.Hash
+	if w.height == c.lib.lib.Height && w.record.Hash != c.lib.lib.Hash {
+		c.problem(ProblemProof, w.height, false, "the last irreversible block is %s, its segment holds %s", c.lib.lib.Hash, w.record.Hash)
 	}
 	c.report.Blocks++
 	c.report.Bytes += uint64(len(w.payload))
@@ -266,10 +263,7 @@ func (c *fsck) block(seg Segment, w walked) error {
 
 func (c *fsck) index(seg Segment, w walked) error {
 	e, err := c.s.readEntry(w.height)
-	want := IndexEntry{Height: w.height, Hash: w.header.Hash, Segment: seg.Number, Length: w.header.Length, Offset: uint64(w.off), Generation: e.Generation} //nolint:gosec // not negative
-	if err != nil {
-		want.Generation = c.lib.lib.Generation
-	}
+	want := IndexEntry{Height: w.height, Hash: w.record.Hash, Segment: seg.Number, Length: w.record.Length, Offset: uint64(w.off)} //nolint:gosec // not negative
 	if err != nil || e != want {
 		if c.opts.Repair {
 			if err := c.s.submit(&op{alone: func() error { return c.s.writeEntry(want) }})(); err != nil {
@@ -278,9 +272,9 @@ func (c *fsck) index(seg Segment, w walked) error {
 		}
 		c.problem(ProblemIndex, w.height, c.opts.Repair, "index entry of block %d is wrong or missing", w.height)
 	}
-	if there, err := c.s.hasDerived(hashKey(w.header.Hash, w.height)); err != nil || !there {
-		c.batch.Put(hashKey(w.header.Hash, w.height), nil)
-		c.problem(ProblemHash, w.height, c.opts.Repair, "block %d %s is missing from the hash index", w.height, w.header.Hash)
+	if there, err := c.s.hasDerived(hashKey(w.record.Hash, w.height)); err != nil || !there {
+		c.batch.Put(hashKey(w.record.Hash, w.height), nil)
+		c.problem(ProblemHash, w.height, c.opts.Repair, "block %d %s is missing from the hash index", w.height, w.record.Hash)
 	}
 	return c.flushLarge()
 }

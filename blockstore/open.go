@@ -363,7 +363,7 @@ func readReversible(it iterator.Iterator) (reversible, error) {
 	if !ok {
 		return reversible{}, fmt.Errorf("key %x", it.Key())
 	}
-	h, err := decodeBlockHeader(it.Value())
+	h, err := block.DecodeBlockHeader(it.Value())
 	if err != nil {
 		return reversible{height: height, hash: hash}, fmt.Errorf("block %d %s: %w", height, hash, err)
 	}
@@ -426,36 +426,42 @@ func (s *Store) entryFromSegment(seg Segment, height uint64, off int64) (IndexEn
 	if off == 0 {
 		return IndexEntry{}, errors.New("neither the index nor the block before it says where it lies")
 	}
-	h, err := s.recordHeaderAt(seg, height, off)
+	r, err := s.soundRecordAt(seg, height, off)
 	if err != nil {
 		return IndexEntry{}, err
 	}
-	rec := make([]byte, recordHeaderBytes+int(h.Length))
-	if err := s.readAt(seg.Name, rec, off); err != nil {
-		return IndexEntry{}, err
-	}
-	if h, _, err = block.DecodeRecord(rec); err != nil {
-		return IndexEntry{}, err
-	}
-	return IndexEntry{Height: height, Hash: h.Hash, Segment: seg.Number, Length: h.Length, Offset: uint64(off), Generation: s.Generation()}, nil //nolint:gosec // not negative
+	return IndexEntry{Height: height, Hash: r.Hash, Segment: seg.Number, Length: r.Length, Offset: uint64(off)}, nil //nolint:gosec // not negative
 }
 
-// recordHeaderAt reads the head of the record of a height, whose length is plausible but not checked by its checksum.
-func (s *Store) recordHeaderAt(seg Segment, height uint64, off int64) (block.RecordHeader, error) {
-	var b [recordHeaderBytes]byte
+// soundRecordAt reads the record of a height, whose hash the caller may not know, and checks it.
+func (s *Store) soundRecordAt(seg Segment, height uint64, off int64) (r block.RecordOf, err error) {
+	length, err := s.recordLengthAt(seg, off)
+	if err != nil {
+		return r, err
+	}
+	rec := make([]byte, recordHeaderBytes+int(length))
+	if err := s.readAt(seg.Name, rec, off); err != nil {
+		return r, err
+	}
+	r, _, err = block.DecodeRecord(rec)
+	if err == nil && r.Height != height {
+		err = fmt.Errorf("the record at %d of %s is that of block %d", off, seg.Name, r.Height)
+	}
+	return r, err
+}
+
+// recordLengthAt is the length of the encoded block in the record at an offset, as its head says it twice; the checksum is
+// not looked at.
+func (s *Store) recordLengthAt(seg Segment, off int64) (uint32, error) {
+	var b [recordHeadBytes]byte
 	if err := s.readAt(seg.Name, b[:], off); err != nil {
-		return block.RecordHeader{}, err
+		return 0, err
 	}
-	h, err := block.DecodeRecordHeader(b[:])
-	switch {
-	case err != nil:
-		return h, err
-	case h.Height != height:
-		return h, fmt.Errorf("the record at %d of %s is that of block %d", off, seg.Name, h.Height)
-	case off+recordHeaderBytes+int64(h.Length) > seg.Size:
-		return h, fmt.Errorf("the record at %d reaches beyond the end of %s", off, seg.Name)
+	length, err := block.DecodeRecordHead(b[:])
+	if err == nil && off+recordHeaderBytes+int64(length) > seg.Size {
+		err = fmt.Errorf("the record at %d reaches beyond the end of %s", off, seg.Name)
 	}
-	return h, nil
+	return length, err
 }
 
 // fillHashIndex completes hash -> height from the height index, from where the last sync of the derived database is

@@ -76,9 +76,9 @@ func (s *Store) forgetSegment(seg Segment) error {
 		}
 		batch := new(leveldb.Batch)
 		deleteDerived(batch, b, []*block.Block{}) // no other block of its height is kept
-		batch.Delete(hashKey(w.header.Hash, w.header.Height))
-		s.blocks.remove(w.header.Hash)
-		s.headers.Remove(w.header.Hash)
+		batch.Delete(hashKey(w.record.Hash, w.record.Height))
+		s.blocks.remove(w.record.Hash)
+		s.headers.Remove(w.record.Hash)
 		return s.writeDerived(batch)
 	})
 	if err != nil {

@@ -129,7 +129,7 @@ func (s *Store) decode(payload []byte, height uint64, hash common.Hash) (*block.
 }
 
 func (s *Store) decodeHeader(payload []byte, height uint64, hash common.Hash) (*block.SealedHeader, error) {
-	h, err := decodeBlockHeader(payload)
+	h, err := block.DecodeBlockHeader(payload)
 	if err == nil && (h.Hash() != hash || h.Number() != height) {
 		err = fmt.Errorf("the record holds block %d %s", h.Number(), h.Hash())
 	}
@@ -259,11 +259,7 @@ func (s *Store) readEntry(height uint64) (IndexEntry, error) {
 	if err := s.readAt(indexName(height), b[:], indexOffset(height)); err != nil {
 		return IndexEntry{}, err
 	}
-	e, err := block.DecodeIndexEntry(b[:])
-	if err == nil && e.Height != height {
-		err = fmt.Errorf("index entry of block %d stands for block %d", height, e.Height)
-	}
-	return e, err
+	return block.DecodeIndexEntry(height, b[:])
 }
 
 // locate finds a record whose index entry is damaged by walking its segment from the nearest good entry before it.
@@ -280,11 +276,11 @@ func (s *Store) locate(height uint64) (IndexEntry, error) {
 		}
 	}
 	for ; at < height; at++ {
-		h, err := s.recordHeaderAt(seg, at, off)
+		length, err := s.recordLengthAt(seg, off)
 		if err != nil {
 			return IndexEntry{}, err
 		}
-		off += recordHeaderBytes + int64(h.Length)
+		off += recordHeaderBytes + int64(length)
 	}
 	return s.entryFromSegment(seg, height, off)
 }
@@ -302,10 +298,7 @@ func (s *Store) record(e IndexEntry) ([]byte, error) {
 }
 
 func (s *Store) checkRecord(e IndexEntry, rec []byte) ([]byte, error) {
-	h, payload, err := block.DecodeRecord(rec)
-	if err == nil && (h.Height != e.Height || h.Hash != e.Hash) {
-		err = fmt.Errorf("the record at %d of %s is that of block %d %s", e.Offset, segmentName(e.Segment), h.Height, h.Hash)
-	}
+	payload, err := block.CheckRecord(rec, e.Height, e.Hash)
 	if err != nil {
 		return nil, s.corrupt(e.Height, fmt.Errorf("%s at %d: %w", segmentName(e.Segment), e.Offset, err))
 	}

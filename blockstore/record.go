@@ -18,9 +18,10 @@ import (
 //	magic 8 | segment u32 | zero u32 | first height u64 | zero u32 | crc32c u32 of the 28 bytes before
 const (
 	segmentKind        = "BORNSEG" // begins the magic of every form
-	segmentMagic       = segmentKind + "2"
+	segmentMagic       = segmentKind + "3"
 	segmentHeaderBytes = block.SegmentHeaderBytes
 	recordHeaderBytes  = block.RecordHeaderBytes
+	recordHeadBytes    = block.RecordHeadBytes
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -75,17 +76,4 @@ func encodeRecord(b *block.Block) ([]byte, error) {
 	}
 	block.SealRecord(rec, b.Number(), b.Hash())
 	return rec, nil
-}
-
-// decodeBlockHeader decodes only the sealed header of an encoded block.
-func decodeBlockHeader(payload []byte) (*block.SealedHeader, error) {
-	list, _, err := rlp.SplitList(payload)
-	if err != nil {
-		return nil, fmt.Errorf("%w: block: %w", block.ErrDecode, err)
-	}
-	_, _, rest, err := rlp.Split(list)
-	if err != nil {
-		return nil, fmt.Errorf("%w: sealed header: %w", block.ErrDecode, err)
-	}
-	return block.DecodeSealedHeader(list[:len(list)-len(rest)])
 }

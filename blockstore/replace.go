@@ -58,7 +58,7 @@ func (s *Store) replace(height uint64, hash common.Hash, rec []byte) error {
 	if want != hash {
 		return fmt.Errorf("%w: the irreversible block %d is %s, not %s", ErrUnlinked, height, want, hash)
 	}
-	e := IndexEntry{Height: height, Hash: hash, Segment: seg.Number, Length: uint32(len(rec) - recordHeaderBytes), Generation: s.lib.Generation} //nolint:gosec // bounded
+	e := IndexEntry{Height: height, Hash: hash, Segment: seg.Number, Length: uint32(len(rec) - recordHeaderBytes)} //nolint:gosec // bounded
 	if e.Offset, err = s.placeOf(seg, height, len(rec)); err != nil {
 		return err
 	}

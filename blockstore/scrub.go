@@ -108,7 +108,7 @@ func (c *scrubbing) block(e IndexEntry) (*block.Block, error) {
 	}
 	b, err := block.DecodeBlock(payload, maxPayloadBytes)
 	if err == nil && b.Hash() != e.Hash {
-		err = fmt.Errorf("the record says %s, the block hashes to %s", e.Hash, b.Hash())
+		err = fmt.Errorf("the index says %s, the block hashes to %s", e.Hash, b.Hash())
 	}
 	if err == nil {
 		err = checkBlock(b, e.Height)

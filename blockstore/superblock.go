@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"os"
 
-	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/rlp"
 	"go.uber.org/zap"
 
@@ -205,9 +204,9 @@ func (s *Store) checkSegmentEnd(super *superblock) error {
 	if err != nil || e.Segment != super.LIB.Segment {
 		return nil //nolint:nilerr // the index is completed from the segment later
 	}
-	h, err := s.recordHeaderAt(s.activeSegment(), super.LIB.Height, int64(e.Offset)) //nolint:gosec // bounded
-	if err != nil || h.Hash == super.LIB.Hash || h.Hash == (common.Hash{}) {
+	r, err := s.soundRecordAt(s.activeSegment(), super.LIB.Height, int64(e.Offset)) //nolint:gosec // bounded
+	if err != nil || r.Hash == super.LIB.Hash {
 		return nil //nolint:nilerr // likewise
 	}
-	return s.lostMeta("the superblock says that block %d is %s, %s holds %s", super.LIB.Height, super.LIB.Hash, segmentName(e.Segment), h.Hash)
+	return s.lostMeta("the superblock says that block %d is %s, %s holds %s", super.LIB.Height, super.LIB.Hash, segmentName(e.Segment), r.Hash)
 }

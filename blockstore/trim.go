@@ -195,7 +195,7 @@ func (s *Store) wholeRecords(name string, from int64, lowest uint64) (r recordsF
 	w := &window{f: f}
 	r.low = math.MaxUint64
 	vain := int64(0) // bytes whose checksum was made for nothing
-	for off := from; off+recordHeaderBytes < size; {
+	for off := from; off+recordHeadBytes <= size; {
 		least := lowest
 		if off == from {
 			least = 0
@@ -219,25 +219,21 @@ func (s *Store) wholeRecords(name string, from int64, lowest uint64) (r recordsF
 }
 
 // recordIn checks whether the whole record of a sound block of at least a height begins at off, and says of how many bytes
-// it made the checksum. The height is looked at first: a segment holds no more blocks than bytes, so most bytes that are
-// no record need no checksum.
-func (s *Store) recordIn(w *window, off, size int64, least uint64) (h block.RecordHeader, hashed int64, ok bool, err error) {
-	b, err := w.at(off, recordHeaderBytes)
+// it made the checksum. The length is looked at first, which record and encoding both say: most bytes that are no record need
+// no checksum.
+func (s *Store) recordIn(w *window, off, size int64, least uint64) (r block.RecordOf, hashed int64, ok bool, err error) {
+	b, err := w.at(off, recordHeadBytes)
 	if err != nil {
-		return h, 0, false, err
+		return r, 0, false, err
 	}
-	h, err = block.DecodeRecordHeader(b)
-	end := off + recordHeaderBytes + int64(h.Length)
-	if err != nil || end > size || h.Height < least || h.Height > s.lib.Height+maxSegmentBytes {
-		return h, 0, false, nil //nolint:nilerr // no record
+	length, err := block.DecodeRecordHead(b)
+	end := off + recordHeaderBytes + int64(length)
+	if err != nil || end > size {
+		return r, 0, false, nil //nolint:nilerr // no record
 	}
 	if b, err = w.at(off, int(end-off)); err != nil {
-		return h, 0, false, err
+		return r, 0, false, err
 	}
-	h, payload, err := block.DecodeRecord(b)
-	if err != nil {
-		return h, end - off, false, nil //nolint:nilerr // no record
-	}
-	sealed, err := decodeBlockHeader(payload)
-	return h, end - off, err == nil && sealed.Number() == h.Height && sealed.Hash() == h.Hash, nil
+	r, _, err = block.DecodeRecord(b)
+	return r, end - off, err == nil && r.Height >= least && r.Height <= s.lib.Height+maxSegmentBytes, nil
 }

@@ -43,7 +43,7 @@ func (w *window) at(off int64, n int) ([]byte, error) {
 type walked struct {
 	height  uint64
 	off     int64
-	header  block.RecordHeader
+	record  block.RecordOf
 	payload []byte // valid until fn returns
 	err     error
 }
@@ -74,13 +74,13 @@ func (s *Store) walk(ctx context.Context, seg Segment, fn func(walked) error) er
 		if off == 0 {
 			x.err = fmt.Errorf("the record before it is damaged and the index does not say where it lies")
 		} else {
-			x.header, x.payload, x.err = s.recordAt(w, seg, off, h)
+			x.record, x.payload, x.err = s.recordAt(w, seg, off, h)
 		}
 		if err := fn(x); err != nil {
 			return err
 		}
 		if x.err == nil {
-			off += recordHeaderBytes + int64(x.header.Length)
+			off += recordHeaderBytes + int64(x.record.Length)
 		} else {
 			off = s.offsetAfter(seg, h)
 		}
@@ -88,27 +88,28 @@ func (s *Store) walk(ctx context.Context, seg Segment, fn func(walked) error) er
 	return nil
 }
 
-func (s *Store) recordAt(w *window, seg Segment, off int64, height uint64) (block.RecordHeader, []byte, error) {
-	b, err := w.at(off, recordHeaderBytes)
+// recordAt reads and checks the record of a height at an offset of a segment.
+func (s *Store) recordAt(w *window, seg Segment, off int64, height uint64) (r block.RecordOf, payload []byte, err error) {
+	b, err := w.at(off, recordHeadBytes)
 	if err != nil {
-		return block.RecordHeader{}, nil, err
+		return r, nil, err
 	}
-	h, err := block.DecodeRecordHeader(b)
+	length, err := block.DecodeRecordHead(b)
 	if err != nil {
-		return h, nil, err
+		return r, nil, err
 	}
-	size := recordHeaderBytes + int(h.Length)
+	size := recordHeaderBytes + int(length)
 	if off+int64(size) > seg.Size {
-		return h, nil, fmt.Errorf("the record at %d reaches beyond the end of %s", off, seg.Name)
+		return r, nil, fmt.Errorf("the record at %d reaches beyond the end of %s", off, seg.Name)
 	}
 	if b, err = w.at(off, size); err != nil {
-		return h, nil, err
+		return r, nil, err
 	}
-	h, payload, err := block.DecodeRecord(b)
-	if err == nil && h.Height != height {
-		err = fmt.Errorf("the record at %d is that of block %d", off, h.Height)
+	r, payload, err = block.DecodeRecord(b)
+	if err == nil && r.Height != height {
+		err = fmt.Errorf("the record at %d is that of block %d", off, r.Height)
 	}
-	return h, payload, err
+	return r, payload, err
 }
 
 // offsetAfter is where the record behind a damaged one lies as the index says, 0 if it does not.

@@ -75,7 +75,7 @@ func TestAFolderWithoutFormatsIsKnownByItsSegments(t *testing.T) {
 	sound, err := os.ReadFile(segments[0])
 	require.NoError(t, err)
 	const sum = block.SegmentHeaderBytes - 4
-	earlier := append([]byte("BORNSEG1"), sound[8:]...)
+	earlier := append([]byte("BORNSEG2"), sound[8:]...)
 	require.NoError(t, os.WriteFile(segments[0], earlier, 0o600))
 	require.NoError(t, CheckFormats(s.cfg), "a header with a wrong checksum is damaged")
 	binary.BigEndian.PutUint32(earlier[sum:], crc32.Checksum(earlier[:sum], crc32.MakeTable(crc32.Castagnoli)))
@@ -83,7 +83,7 @@ func TestAFolderWithoutFormatsIsKnownByItsSegments(t *testing.T) {
 	before := stateOf(t, s.cfg.DataDir)
 	_, err = New(t.Context(), s.cfg, zap.NewNop(), telemetry.NewRegistry())
 	require.ErrorIs(t, err, format.ErrUnknown)
-	require.ErrorContains(t, err, "file "+segments[0]+" holds blocks of form BORNSEG1, and this program knows form BORNSEG2: use the program that wrote it")
+	require.ErrorContains(t, err, "file "+segments[0]+" holds blocks of form BORNSEG2, and this program knows form BORNSEG3: use the program that wrote it")
 	require.Equal(t, before, stateOf(t, s.cfg.DataDir))
 	require.NoError(t, os.WriteFile(segments[0], sound, 0o600))
 	n, _ := open(t, s.cfg)

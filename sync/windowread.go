@@ -101,13 +101,11 @@ func (r *windowReader) index(ctx context.Context, from, to uint64) ([]block.Inde
 	}
 	entries := make([]block.IndexEntry, n)
 	for i := range entries {
-		e, err := block.DecodeIndexEntry(raw[i*block.IndexEntryBytes : (i+1)*block.IndexEntryBytes])
 		height := from + uint64(i) //nolint:gosec // small
+		e, err := block.DecodeIndexEntry(height, raw[i*block.IndexEntryBytes:(i+1)*block.IndexEntryBytes])
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("block %d: %w", height, err)
-		case e.Height != height:
-			return nil, fmt.Errorf("index entry of block %d stands for block %d", height, e.Height)
 		case r.maxBlock > 0 && int64(e.Length) > int64(r.maxBlock):
 			return nil, fmt.Errorf("block %d has %d bytes, the chain allows %d", height, e.Length, r.maxBlock)
 		}
@@ -140,10 +138,7 @@ func (r *windowReader) records(ctx context.Context, entries []block.IndexEntry) 
 	for i := range entries {
 		e := &entries[i]
 		size := block.RecordHeaderBytes + int(e.Length)
-		h, raw, err := block.DecodeRecord(buf[:size:size])
-		if err == nil && (h.Height != e.Height || h.Hash != e.Hash) {
-			err = fmt.Errorf("its record is that of block %d %s", h.Height, h.Hash)
-		}
+		raw, err := block.CheckRecord(buf[:size:size], e.Height, e.Hash)
 		if err != nil {
 			return nil, fmt.Errorf("block %d %s: %w", e.Height, e.Hash, err)
 		}

@@ -30,7 +30,7 @@ func newMemWindow(chain []*block.Block, per int) memWindow {
 			w[d.Segment] = make([]byte, block.SegmentHeaderBytes)
 		}
 		raw := b.Encode()
-		e := block.IndexEntry{Height: b.Number(), Hash: b.Hash(), Segment: d.Segment, Length: uint32(len(raw)), Offset: uint64(len(w[d.Segment])), Generation: 1}
+		e := block.IndexEntry{Height: b.Number(), Hash: b.Hash(), Segment: d.Segment, Length: uint32(len(raw)), Offset: uint64(len(w[d.Segment]))}
 		rec := append(make([]byte, block.RecordHeaderBytes), raw...)
 		block.SealRecord(rec, b.Number(), b.Hash())
 		w[d.Segment] = append(w[d.Segment], rec...)
@@ -137,26 +137,29 @@ func TestWindowReaderBelievesNothing(t *testing.T) {
 	entry := func(h int, f func(*block.IndexEntry)) func([]byte) {
 		return func(b []byte) {
 			at := b[h*block.IndexEntryBytes : (h+1)*block.IndexEntryBytes]
-			e, err := block.DecodeIndexEntry(at)
+			e, err := block.DecodeIndexEntry(uint64(h), at)
 			require.NoError(t, err)
 			f(&e)
 			copy(at, e.AppendTo(nil))
 		}
 	}
 	for name, bad := range map[string]memWindow{
-		"a damaged entry":            w.edit(block.AreaIndex, func(b []byte) { b[9*64+3]++ }),
-		"an entry of another height": w.edit(block.AreaIndex, func(b []byte) { copy(b[9*64:10*64], b[10*64:]) }),
-		"another hash":               w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Hash[0]++ })),
-		"another place":              w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Offset += 8 })),
-		"beyond the segment":         w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Offset = 1 << 30 })),
-		"a segment that is gone":     w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Segment = 77 })),
-		"a shorter block":            w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Length-- })),
-		"a block that is too large":  w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Length = 2 << 20 })),
-		"a damaged record":           w.edit(2, func(b []byte) { b[len(b)/2]++ }),
+		"a damaged entry": w.edit(block.AreaIndex, func(b []byte) { b[9*block.IndexEntryBytes+3]++ }),
+		"an entry of another height": w.edit(block.AreaIndex, func(b []byte) {
+			copy(b[9*block.IndexEntryBytes:10*block.IndexEntryBytes], b[10*block.IndexEntryBytes:])
+		}),
+		"another hash":              w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Hash[0]++ })),
+		"another place":             w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Offset += 8 })),
+		"beyond the segment":        w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Offset = 1 << 30 })),
+		"a segment that is gone":    w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Segment = 77 })),
+		"a shorter block":           w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Length-- })),
+		"a block that is too large": w.edit(block.AreaIndex, entry(9, func(e *block.IndexEntry) { e.Length = 2 << 20 })),
+		"a damaged record":          w.edit(2, func(b []byte) { b[len(b)/2]++ }),
 		"the record of another block": w.edit(2, func(b []byte) {
-			h, _ := block.DecodeRecordHeader(b[block.SegmentHeaderBytes:])
-			rec := b[block.SegmentHeaderBytes : block.SegmentHeaderBytes+block.RecordHeaderBytes+int(h.Length)]
-			block.SealRecord(rec, h.Height+1, h.Hash)
+			length, err := block.DecodeRecordHead(b[block.SegmentHeaderBytes:])
+			require.NoError(t, err)
+			rec := b[block.SegmentHeaderBytes : block.SegmentHeaderBytes+block.RecordHeaderBytes+int(length)]
+			block.SealRecord(rec, 9, chain[9].Hash())
 		}),
 		"a torn page": w.edit(block.AreaDirectory, func(b []byte) { b[30]++ }),
 		"no page":     w.edit(block.AreaDirectory, func(b []byte) { clear(b) }),

@@ -189,8 +189,8 @@ func wholeRecords(t *testing.T, dir string) (records map[string]uint64, all []by
 			if end > len(data) || end < off {
 				break
 			}
-			if _, _, err := block.DecodeRecord(data[off:end]); err == nil {
-				records[string(data[off:end])] = bigendian.BigEndian.Uint64(data[off+8:])
+			if r, _, err := block.DecodeRecord(data[off:end]); err == nil {
+				records[string(data[off:end])] = r.Height
 			}
 			off = end
 		}
