@@ -56,6 +56,7 @@ func (r *Report) printDisk(w io.Writer) {
 	for _, part := range DiskParts {
 		row(part, func(x DiskResult) float64 { return x.Bytes[part] })
 	}
+	row("blocks, their indexes, receipts", func(x DiskResult) float64 { return x.Chain })
 	row("without state and its history", func(x DiskResult) float64 { return x.Blockwise })
 	row("all", func(x DiskResult) float64 { return x.Total })
 }
