@@ -209,9 +209,11 @@ func ourPart(name string) string {
 func growGeth(ctx context.Context, dir string, g *gethHistory) (map[string]int64, error) {
 	_, err := importIntoGeth(ctx, dir, g, func(bc *core.BlockChain, db ethdb.Database) error {
 		head := bc.CurrentBlock()
-		if err := buildFilterMaps(bc, db); err != nil {
+		maps, err := startFilterMaps(bc, db)
+		if err != nil {
 			return err
 		}
+		maps.Stop()
 		bc.SetFinalized(head)
 		freezer, ok := db.(interface{ Freeze() error })
 		if !ok {
@@ -249,19 +251,18 @@ func growGeth(ctx context.Context, dir string, g *gethHistory) (map[string]int64
 	return parts, err
 }
 
-// buildFilterMaps builds go-ethereum's index of logs of the whole chain, as its node does in the background.
-func buildFilterMaps(bc *core.BlockChain, db ethdb.Database) error {
+// startFilterMaps builds go-ethereum's index of logs of the whole chain, as its node does in the background. The caller stops it.
+func startFilterMaps(bc *core.BlockChain, db ethdb.Database) (*filtermaps.FilterMaps, error) {
 	head := bc.CurrentBlock()
 	view := filtermaps.NewChainView(bc, head.Number.Uint64(), head.Hash())
 	f, err := filtermaps.NewFilterMaps(db, view, 0, 0, filtermaps.DefaultParams, filtermaps.Config{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f.Start()
 	f.SetTarget(view, 0, head.Number.Uint64())
 	f.WaitIdle()
-	f.Stop()
-	return nil
+	return f, nil
 }
 
 // addKeyValueParts compacts a closed state database and adds where its bytes are by the prefixes of go-ethereum's schema:

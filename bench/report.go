@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"github.com/bornode/bornode/bench/figures"
 )
 
 // Report is everything one run measured.
@@ -12,6 +14,7 @@ type Report struct {
 	Imports []ImportResult  `json:"imports,omitempty"`
 	Network []NetworkResult `json:"network,omitempty"`
 	Disk    []DiskResult    `json:"disk,omitempty"`
+	Logs    []LogsResult    `json:"logs,omitempty"`
 }
 
 // Print writes the tables.
@@ -36,7 +39,32 @@ func (r *Report) Print(w io.Writer) error {
 	if len(r.Disk) > 0 {
 		r.printDisk(t)
 	}
+	if len(r.Logs) > 0 {
+		r.printLogs(t)
+	}
 	return t.Flush()
+}
+
+// printLogs prints figures as rows and programs as columns.
+func (r *Report) printLogs(w io.Writer) {
+	fmt.Fprintf(w, "\nindex of %d logs in %d blocks\t", r.Logs[0].Logs, r.Logs[0].Blocks)
+	row := func(value func(LogsResult) string) {
+		for _, x := range r.Logs {
+			fmt.Fprintf(w, "%s\t", value(x))
+		}
+		fmt.Fprintln(w)
+	}
+	row(func(x LogsResult) string { return x.Program })
+	fmt.Fprint(w, "bytes per log\t")
+	row(func(x LogsResult) string { return figures.Short(x.Bytes) })
+	fmt.Fprint(w, "processor time to build, us per log\t")
+	row(func(x LogsResult) string { return x.BuildCPU.String() })
+	fmt.Fprint(w, "time to build, us per log\t")
+	row(func(x LogsResult) string { return x.Build.String() })
+	for i, q := range r.Logs[0].Queries {
+		fmt.Fprintf(w, "%s: %d logs, ms\t", q.Name, q.Matches)
+		row(func(x LogsResult) string { return x.Queries[i].Millis.String() })
+	}
 }
 
 // printDisk prints parts as rows and programs as columns.

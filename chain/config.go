@@ -14,7 +14,7 @@ import (
 type Config struct {
 	Dir              string        `mapstructure:"dir" comment:"directory of the state database"`
 	StateHistory     uint64        `mapstructure:"state_history" comment:"blocks below the head whose states can be read; 0 keeps all (archive). Never less than twice max_reversible"`
-	StateIndex       bool          `mapstructure:"state_index" comment:"index the kept states by account and slot, so that they can be read; built with each write of the state. false: states that are no longer in memory (128 blocks) are not readable, and executing costs less. For producers that answer no one"`
+	StateIndex       bool          `mapstructure:"state_index" comment:"index the kept states by account and slot, so that they can be read; built with each write of the state. false: states that are no longer in memory (128 blocks) are not readable, and executing costs less. For producers that answer no one; bornode init --producer writes false. When it is true again, the index is built in the background"`
 	DatabaseCacheMiB int           `mapstructure:"database_cache_mib" comment:"memory for the key-value store's block cache and memtables"`
 	TrieCacheMiB     int           `mapstructure:"trie_cache_mib" comment:"memory for clean trie nodes"`
 	StateCacheMiB    int           `mapstructure:"state_cache_mib" comment:"memory for clean accounts and slots"`

@@ -18,7 +18,7 @@ func benchCommand() *cobra.Command {
 	var jsonPath string
 	var scale float64
 	var runs, seconds int
-	cmd := &cobra.Command{Use: "bench", Short: "Measure imports, disk space, networks, transports, joins and topics on this machine"}
+	cmd := &cobra.Command{Use: "bench", Short: "Measure imports, disk space, logs, networks, transports, joins and topics on this machine"}
 	add := func(use, short string, measure func(*cobra.Command, *bench.Report) error) *cobra.Command {
 		sub := &cobra.Command{Use: use, Short: short, Args: usage.RefuseArguments, RunE: func(c *cobra.Command, _ []string) error {
 			r := &bench.Report{Machine: figures.Machine()}
@@ -55,6 +55,10 @@ func benchCommand() *cobra.Command {
 		return err
 	})
 	disk.Flags().StringSliceVar(&kinds, "history", nil, "only these: "+strings.Join([]string{forge.Transfers, forge.Tokens, forge.Empty}, ", "))
+	add("logs", "Measure the index of logs (bytes, time to build, queries) beside go-ethereum's", func(c *cobra.Command, r *bench.Report) (err error) {
+		r.Logs, err = bench.Logs(c.Context(), scale, runs, progressTo(c))
+		return err
+	})
 	add("all", "Run import and network, one after the other", func(c *cobra.Command, r *bench.Report) error {
 		if err := imports(c, r); err != nil {
 			return err

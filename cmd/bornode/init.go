@@ -49,7 +49,7 @@ func initCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&dir, "dir", ".bornode", "the node's folder")
 	f.StringVar(&genesisPath, "genesis", "", "genesis file of the network, copied into the folder")
-	f.BoolVar(&producer, "producer", false, "also make a producer's seal and vote keys")
+	f.BoolVar(&producer, "producer", false, "also make a producer's seal and vote keys; a new settings file has no index of old states (chain.state_index)")
 	f.Uint64Var(&chainID, "chain-id", 0, "chain id, for a producer's proof when there is no genesis file yet")
 	return cmd
 }
@@ -82,6 +82,7 @@ func placeSettings(dir string, producer bool) (done string, err error) {
 	c := config.Default()
 	if producer {
 		c.Keys.Producer = node.ProducerFile
+		c.Chain.StateIndex = false // it answers nobody about old states; each block costs it less
 	}
 	err = config.Write(path, c, false)
 	if err == nil {

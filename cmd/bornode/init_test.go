@@ -51,6 +51,25 @@ func TestInitProvesForTheFoldersChain(t *testing.T) {
 	require.ErrorContains(t, err, "is of chain 31337: leave --chain-id out")
 }
 
+// A producer answers nobody about old states until its owner says so: its settings leave their index out, an observer's do not,
+// and nothing else differs but its keys.
+func TestInitGivesAProducerNoIndexOfStates(t *testing.T) {
+	settingsOf := func(args ...string) *config.Config {
+		dir := t.TempDir()
+		_, _, err := runInit(t, append(args, "--dir", dir)...)
+		require.NoError(t, err)
+		c, err := config.Load(filepath.Join(dir, config.FileName), nil, nil)
+		require.NoError(t, err)
+		c.DataDir = ""
+		return c
+	}
+	observer, producer := settingsOf(), settingsOf("--producer", "--chain-id", "4711")
+	require.True(t, observer.Chain.StateIndex)
+	require.False(t, producer.Chain.StateIndex)
+	producer.Chain.StateIndex, producer.Keys.Producer = true, ""
+	require.Equal(t, observer, producer)
+}
+
 // Keys that the settings of the folder do not name are not used: init says so instead of changing them.
 func TestInitNamesAMissingSetting(t *testing.T) {
 	dir := t.TempDir()
