@@ -218,6 +218,29 @@ func TestUnlistedSegments(t *testing.T) {
 	}
 }
 
+// A file with the number and the heights of a segment that is not listed, but with blocks of another branch, is not listed:
+// it stays as it is, and is told.
+func TestUnlistedSegmentOfAnotherBranchIsNotListed(t *testing.T) {
+	disk, chain := damaged(t)
+	s := open(t, disk)
+	seg := s.Segments()[2]
+	require.NoError(t, s.Close())
+	blockstore.ForgetSegments(t, config(disk), 2)
+	other := slices.Clone(contents(t, disk)[seg.Name][:block.SegmentHeaderBytes])
+	for _, b := range line(chain[seg.First-1], int(seg.Last-seg.First)+1, 2, 2, 300) { //nolint:gosec // small
+		other = append(other, sealedRecord(b.Number(), b.Hash(), b.Encode())...)
+	}
+	require.NoError(t, disk.Corrupt(seg.Name, func([]byte) []byte { return slices.Clone(other) }))
+	s = open(t, disk)
+	for _, x := range s.Segments() {
+		require.NotEqual(t, seg.Number, x.Number)
+	}
+	require.Equal(t, other, contents(t, disk)[seg.Name])
+	report, err := s.Fsck(t.Context(), blockstore.FsckOptions{}, nil)
+	require.NoError(t, err)
+	require.NotZero(t, report.Found)
+}
+
 // TestFullDiskKeepsNoPiecesAside: a start that cannot keep a copy leaves nothing of it, so starts do not fill a full disk.
 func TestFullDiskKeepsNoPiecesAside(t *testing.T) {
 	disk := faultfs.New()
