@@ -169,8 +169,8 @@ func (w *backupWriter) copyCut(cut *blockstore.Cut) error {
 	for _, seg := range cut.Segments {
 		all += seg.Size
 	}
-	for _, seg := range cut.Segments {
-		r, err := w.copySegment(seg)
+	for i, seg := range cut.Segments {
+		r, err := w.copySegment(seg, i < len(cut.Segments)-1)
 		if err != nil {
 			return err
 		}
@@ -199,8 +199,9 @@ func (w *backupWriter) keepPruned(first uint64) error {
 	return nil
 }
 
-// copySegment reads and checks a segment and puts a copy of it into the backup. One that has it already gets no write.
-func (w *backupWriter) copySegment(seg blockstore.CutSegment) (*BackupRun, error) {
+// copySegment reads and checks a segment and puts a copy of it into the backup. One that has it already gets no write. The
+// segment that blocks are still appended to is never linked: the backup's file would grow with it.
+func (w *backupWriter) copySegment(seg blockstore.CutSegment, isFull bool) (*BackupRun, error) {
 	from := filepath.Join(w.store, filepath.FromSlash(seg.Name))
 	f, err := os.Open(from)
 	if err != nil {
@@ -211,7 +212,7 @@ func (w *backupWriter) copySegment(seg blockstore.CutSegment) (*BackupRun, error
 	if err != nil {
 		return nil, err
 	}
-	link := w.o.Link && whole.Size() == seg.Size
+	link := w.o.Link && isFull && whole.Size() == seg.Size
 	if link || w.mayHave(seg) {
 		r, err := w.readSegment(f, from, seg, io.Discard)
 		if err != nil {

@@ -286,3 +286,82 @@ func TestRestoreKeepsAwayFromFoldersElsewhere(t *testing.T) {
 	_, err = Restore(t.Context(), RestoreOptions{Backup: o.Dir, Dir: filepath.Join(elsewhere, "restored")}, zap.NewNop())
 	require.ErrorContains(t, err, "pubsub.dir")
 }
+
+// With Link, full segments are second names and the one that blocks are still appended to is a copy: the backup stays
+// whole while the node goes on.
+func TestLinkedBackupStaysWholeWhileTheNodeGoesOn(t *testing.T) {
+	p, n, stop, o := backedUp(t)
+	height, _ := n.store.LIB()
+	stop()
+	o.Link = true
+	m, err := Backup(t.Context(), p.producer, o, func() (*blockstore.Cut, error) { return CutOfStopped(p.producer, zap.NewNop()) })
+	require.NoError(t, err)
+	last := len(m.Segments) - 1
+	for i, r := range m.Segments {
+		own, err := os.Stat(filepath.Join(p.producer.Path(p.producer.Store.Dir), "segments", fmt.Sprintf("%08d.seg", r.Number)))
+		require.NoError(t, err)
+		kept, err := os.Stat(filepath.Join(o.Dir, r.File))
+		require.NoError(t, err)
+		require.Equal(t, i < last, os.SameFile(own, kept), r.File)
+	}
+	again, stop := p.run(p.producer)
+	p.until("it goes on", func() bool { h, _ := again.store.LIB(); return h > max(height, m.Height)+20 })
+	stop()
+	_, err = VerifyBackup(o.Dir, nil)
+	require.NoError(t, err)
+}
+
+// A file of the backup that was damaged there is written again by the next backup, though its size is right.
+func TestBackupMendsItsDamagedFiles(t *testing.T) {
+	p, _, stop, o := backedUp(t)
+	stop()
+	take := func() (*blockstore.Cut, error) { return CutOfStopped(p.producer, zap.NewNop()) }
+	m, err := Backup(t.Context(), p.producer, o, take)
+	require.NoError(t, err)
+	for _, name := range []string{m.Segments[1].File, m.Files[0].File} {
+		path := filepath.Join(o.Dir, name)
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		b[len(b)/2] ^= 1
+		require.NoError(t, os.WriteFile(path, b, 0o600))
+	}
+	_, err = VerifyBackup(o.Dir, nil)
+	require.Error(t, err)
+	_, err = Backup(t.Context(), p.producer, o, take)
+	require.NoError(t, err)
+	_, err = VerifyBackup(o.Dir, nil)
+	require.NoError(t, err)
+}
+
+// Runs of the backup before are kept up to the first height that the node has, and no block is in two runs.
+func TestBackupKeepsWhatWasPruned(t *testing.T) {
+	w := &backupWriter{next: new(Manifest), old: &Manifest{Segments: []BackupRun{{First: 0, Last: 4}, {First: 5, Last: 5}}}}
+	require.NoError(t, w.keepPruned(5), "the run of block 5 was cut short, and the node has that segment")
+	require.Len(t, w.next.Segments, 1)
+	w.next = new(Manifest)
+	require.NoError(t, w.keepPruned(6))
+	require.Len(t, w.next.Segments, 2)
+	require.ErrorContains(t, w.keepPruned(7), "no backup of blocks 6 to 6")
+}
+
+// A restore that fails after the backup was checked leaves a folder that cannot be started: its settings have no name yet,
+// and it is marked as a copy before it has a block.
+func TestRestoreThatFailsLeavesNothingToStart(t *testing.T) {
+	p, _, stop, o := backedUp(t)
+	stop()
+	m, err := Backup(t.Context(), p.producer, o, func() (*blockstore.Cut, error) { return CutOfStopped(p.producer, zap.NewNop()) })
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "restored")
+	gone := false
+	progress := func(done, all int64) {
+		if done > all/2 && !gone { // the second reading has begun
+			gone = true
+			require.NoError(t, os.Remove(filepath.Join(o.Dir, m.Segments[len(m.Segments)-1].File)))
+		}
+	}
+	_, err = Restore(t.Context(), RestoreOptions{Backup: o.Dir, Dir: dir, Progress: progress}, zap.NewNop())
+	require.ErrorContains(t, err, "remove the folder and restore again")
+	require.NoFileExists(t, filepath.Join(dir, config.FileName))
+	require.True(t, UnfinishedRestore(dir))
+	require.FileExists(t, filepath.Join(dir, p.producer.Consensus.Dir, "COPY"))
+}
