@@ -178,3 +178,50 @@ func TestVoteLogEndsWithAFailedSync(t *testing.T) {
 		x.requireDurable(d)
 	}
 }
+
+// The mark of a copy goes when the log says durably what the mark says: a power cut at any operation leaves one of them, also
+// beside a good log with entries.
+func TestCopyMarkSurvivesAPowerCutAtAnyOperation(t *testing.T) {
+	made := faultfs.New()
+	l, _, _, err := openVoteLog(made, "disk", logAccount, logGenesis, lostMarker(), true, zap.NewNop())
+	require.NoError(t, err)
+	require.NoError(t, l.append(bytesOf([]string{"e1", "e2"})))
+	require.NoError(t, l.close())
+	require.NoError(t, vfs.ReplaceFile(made, copyMark, []byte("copy")))
+	d := &Driver{log: zap.NewNop()}
+	open := func(disk *faultfs.Disk) (payloads [][]byte, isCopy bool, err error) {
+		if isCopy, err = markedCopy(disk); err != nil {
+			return nil, false, err
+		}
+		l, payloads, st, err := openVoteLog(disk, "disk", logAccount, logGenesis, lostMarker(), false, zap.NewNop())
+		if err != nil {
+			return nil, isCopy, err
+		}
+		if isCopy {
+			payloads, err = d.openLogOfCopy(disk, l, payloads, st)
+		}
+		return payloads, isCopy, errors.Join(err, l.close())
+	}
+	for n, cuts := 0, true; cuts; n++ {
+		disk, at := made.Copy(), 0
+		disk.SetPlan(func(faultfs.Change) faultfs.Verdict {
+			at++
+			return faultfs.Verdict{Crash: at == n+1}
+		}, uint64(n)) //nolint:gosec // small
+		_, _, err := open(disk)
+		left := disk
+		if cuts = err != nil; cuts {
+			left = disk.Crashed()
+			require.NotNil(t, left)
+		} else {
+			disk.SetPlan(nil, 0)
+			isCopy, err := markedCopy(disk)
+			require.NoError(t, err)
+			require.False(t, isCopy)
+		}
+		payloads, _, err := open(left)
+		require.NoError(t, err)
+		require.Equal(t, []string{"e1", "e2"}, texts(payloads[:2]))
+		require.Contains(t, payloads, lostMarker(), "a power cut at operation %d", n)
+	}
+}

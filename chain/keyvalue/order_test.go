@@ -8,7 +8,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 )
@@ -161,3 +163,70 @@ func TestAKillLosesNoWrites(t *testing.T) {
 	require.EqualValues(t, writes+writeSlots+10, s.order.last)
 	require.NoError(t, s.Close())
 }
+
+// Whichever of the newest numbers is missing, the oldest of them included, a start says so.
+func TestAMissingNumberIsNoticed(t *testing.T) {
+	for _, writes := range []uint64{3, writeSlots + 3} {
+		dir := t.TempDir()
+		s, err := Open(dir, Options{CacheMiB: 1, Handles: 32})
+		require.NoError(t, err)
+		numbers := s.db.NewBatch()
+		for n := uint64(1); n <= writes; n++ {
+			require.NoError(t, numbers.Set(slotKey(n), binary.BigEndian.AppendUint64(nil, n), nil))
+		}
+		require.NoError(t, numbers.Commit(pebble.Sync))
+		require.NoError(t, s.Close())
+		oldest := writes - min(writes, writeSlots) + 1
+		for _, missing := range []uint64{oldest, oldest + 1, writes - 1} {
+			s, err = Open(dir, Options{CacheMiB: 1, Handles: 32})
+			require.NoError(t, err)
+			require.NoError(t, s.LostWrites())
+			require.NoError(t, s.db.Delete(slotKey(missing), pebble.Sync))
+			require.NoError(t, s.Close())
+			s, err = Open(dir, Options{CacheMiB: 1, Handles: 32})
+			require.NoError(t, err)
+			require.Equal(t, ErrLostWrites{First: missing, Newest: writes}, s.LostWrites())
+			require.NoError(t, s.db.Set(slotKey(missing), binary.BigEndian.AppendUint64(nil, missing), pebble.Sync))
+			require.NoError(t, s.Close())
+		}
+	}
+}
+
+// Half of the slots may be outside of tables, and no write more: the next one waits for the tables.
+func TestWritesWaitForTables(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tables, done := make(chan struct{}), make(chan error, 1)
+		o := &writeOrder{last: writeSlots/2 - 1, flushing: tables, flushingTo: writeSlots / 4}
+		require.NoError(t, o.boundUnflushed(nil), "one less than half")
+		o.last++
+		go func() { done <- o.boundUnflushed(nil) }()
+		synctest.Wait()
+		require.Empty(t, done)
+		require.Zero(t, o.flushed)
+		close(tables)
+		require.NoError(t, <-done)
+		require.EqualValues(t, writeSlots/4, o.flushed)
+	})
+}
+
+// The number of a write is this store's: who repeats a batch elsewhere gets the caller's keys alone.
+func TestAReplayedBatchCarriesNoNumber(t *testing.T) {
+	s := open(t, t.TempDir(), failNever(t))
+	b := s.NewBatch()
+	require.NoError(t, b.Put([]byte("key"), []byte("1")))
+	require.NoError(t, b.Delete([]byte("old")))
+	require.NoError(t, b.Write())
+	other := open(t, t.TempDir(), failNever(t))
+	require.NoError(t, b.Replay(other))
+	require.NoError(t, other.LostWrites())
+	require.EqualValues(t, 2, other.order.last, "one number for each of the two writes")
+	numbers := make(writtenKeys)
+	require.NoError(t, b.Replay(numbers))
+	require.Equal(t, writtenKeys{"key": true, "old": true}, numbers)
+}
+
+// writtenKeys are the keys that were put or deleted.
+type writtenKeys map[string]bool
+
+func (w writtenKeys) Put(key, _ []byte) error { w[string(key)] = true; return nil }
+func (w writtenKeys) Delete(key []byte) error { w[string(key)] = true; return nil }

@@ -232,3 +232,14 @@ func TestAProgressBeyondItsBoundBeginsARound(t *testing.T) {
 		require.Equal(t, padding == 0, s.Progress().From == "7", "padding %d", padding)
 	}
 }
+
+// An area whose rest cannot be read is left where it is, and the next one begins at its own start.
+func TestAFailureDoesNotMoveTheNextArea(t *testing.T) {
+	now := time.Unix(1000, 0)
+	r := NewRounds([]string{"blocks", "topics"}, 1<<20, nil, now)
+	require.False(t, r.Done(Step{Next: "700", Bytes: 1}, now))
+	require.False(t, r.Failed(now))
+	area, from, _ := r.Next(now)
+	require.Equal(t, "topics", area)
+	require.Empty(t, from)
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -252,4 +253,14 @@ func TestReadFileKeepsItsLimit(t *testing.T) {
 		_, err = vfs.ReadFile(fs, "file", 99)
 		require.ErrorContains(t, err, "100 bytes", name)
 	}
+}
+
+// shortFile takes one byte less than it is given, and says nothing.
+type shortFile struct{ vfs.File }
+
+func (shortFile) WriteAt(p []byte, _ int64) (int, error) { return len(p) - 1, nil }
+
+// A write that took less than it was given is an error, also where the disk gives none.
+func TestAShortWriteIsAnError(t *testing.T) {
+	require.ErrorIs(t, vfs.WriteAll(shortFile{}, []byte("record"), 0), io.ErrShortWrite)
 }
