@@ -3,6 +3,7 @@ package blockstore
 import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/syndtr/goleveldb/leveldb"
+	"github.com/syndtr/goleveldb/leveldb/util"
 )
 
 // PutHash plants a candidate in the index by hash.
@@ -26,4 +27,25 @@ func (s *Store) ReplacedDerived() int {
 	s.derived.mu.RLock()
 	defer s.derived.mu.RUnlock()
 	return s.derived.replaced
+}
+
+// MeetDerivedDamageTwice is what two readers of one database do that find it damaged, and says what each is told.
+func (s *Store) MeetDerivedDamageTwice(cause error) (mended []bool) {
+	for range 2 {
+		mended = append(mended, s.replaceDerived(0, cause))
+	}
+	return mended
+}
+
+// CopiedBlocks are the blocks that the primary database holds beside the reversible ones.
+func (s *Store) CopiedBlocks() (hashes []common.Hash, err error) {
+	it := s.meta.NewIterator(util.BytesPrefix([]byte{prefixReversible}), nil)
+	defer it.Release()
+	for it.Next() {
+		_, hash, _ := splitBlockKey(it.Key())
+		if s.rev[hash] == nil {
+			hashes = append(hashes, hash)
+		}
+	}
+	return hashes, it.Error()
 }
