@@ -200,3 +200,16 @@ func TestJournalThatCannotBeRewrittenIsNotTriedEachTime(t *testing.T) {
 	require.NoError(t, p.Close())
 	require.Equal(t, 1, tried)
 }
+
+// What the pool refused is not in the journal.
+func TestRefusedTransactionIsNotInTheJournal(t *testing.T) {
+	ss, addrs := senders(t, 1)
+	c := newFakeChain(t, addrs...)
+	dir := t.TempDir()
+	p := open(t, c, func(cfg *Config, _ *Deps) { cfg.Journal = filepath.Join(dir, "journal") })
+	require.NoError(t, one(p, ss[0].tx(t, c, 0, 10)))
+	require.Error(t, one(p, ss[0].tx(t, c, 0, 9)), "it pays less than the one whose place it wants")
+	txs, err := readJournal(vfs.OS(dir, vfs.Private), "journal", 1000)
+	require.NoError(t, err)
+	require.Len(t, txs, 1)
+}
