@@ -2,10 +2,14 @@ package store
 
 import (
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
 // A machine that stops and loses the newest segments, those behind its newest snapshot and that one's own, has forgotten what
@@ -59,5 +63,28 @@ func TestTheSegmentOfAKeptSnapshotStays(t *testing.T) {
 	kept, there := snapsOf(t, fs), logs(t, fs)
 	require.Greater(t, there[0], uint32(1), "dead segments went")
 	require.Contains(t, there, kept[0])
+	require.NoError(t, s.Close())
+}
+
+// Where the log ended is written down at the end of a run only if all of it is durable.
+func TestNoEndIsNotedThatIsNotDurable(t *testing.T) {
+	fs := newDisk()
+	s := open(t, fs, testConfig())
+	p := create(t, s, 0)
+	add(t, p, 1, plain(1, 2, 400))
+	synced(t, s)
+	fs.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if c.Kind == faultfs.Sync && strings.HasSuffix(c.Name, logSuffix) {
+			return faultfs.Verdict{Err: syscall.EIO}
+		}
+		return faultfs.Verdict{}
+	}, 1)
+	add(t, p, 1, plain(2, 2, 400))
+	require.ErrorIs(t, s.Sync(t.Context()), syscall.EIO)
+	require.NoError(t, s.saveClosed())
+	names, err := fs.List(".")
+	require.NoError(t, err)
+	require.NotContains(t, names, closedName)
+	fs.SetPlan(nil, 1)
 	require.NoError(t, s.Close())
 }
