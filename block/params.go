@@ -23,10 +23,24 @@ type Parameters struct {
 	BaseFeeFixed  bool   // true: BaseFee is every block's; false: EIP-1559 market with BaseFee as floor
 	BaseFee       uint64 // wei
 	Patience      bool   // rule 8's patience
+	// ClockErrorMillis is how far a producer's clock may be off (rule 12); 0: the usual. Use MaxClockError.
+	ClockErrorMillis uint64
 }
 
 // Slot is the length of a slot.
 func (p *Parameters) Slot() time.Duration { return time.Duration(p.SlotMillis) * time.Millisecond }
+
+// usualClockError is the bound of rule 12 where genesis names none, in slots of at least that length.
+const usualClockError = 100 * time.Millisecond
+
+// MaxClockError is how far a producer's clock may be off (rule 12): a block is voted for and relayed from so long before
+// its slot begins. It is at most a slot, and 100 ms or a slot where genesis names none.
+func (p *Parameters) MaxClockError() time.Duration {
+	if p.ClockErrorMillis == 0 {
+		return min(usualClockError, p.Slot())
+	}
+	return min(time.Duration(p.ClockErrorMillis)*time.Millisecond, p.Slot()) //nolint:gosec // genesis is checked
+}
 
 // HeaderTime is the Time of a block of this slot, in seconds: genesis time + floor(slot*slotMillis/1000).
 func (p *Parameters) HeaderTime(slot uint64) uint64 { return p.GenesisTime + slot*p.SlotMillis/1000 }

@@ -22,6 +22,7 @@ func bad(key, format string, args ...any) error {
 
 // checked is the genesis of options if they are sound.
 func checked(o Options) (*Genesis, error) {
+	orDefault(&o.MaxClockError, o.usualClockError())
 	for _, check := range []func(*Options) error{checkNumbers, checkSettings, checkProducers, checkMembers, checkAccounts, checkUpgrades} {
 		if err := check(&o); err != nil {
 			return nil, err
@@ -46,6 +47,9 @@ func first(errs ...error) error {
 	return nil
 }
 
+// usualClockError is max_clock_error where the file does not name it.
+func (o *Options) usualClockError() time.Duration { return min(UsualClockError, o.Slot) }
+
 func checkNumbers(o *Options) error {
 	if o.Slot%time.Millisecond != 0 || o.Slot < MinSlot || o.Slot > MaxSlot {
 		return bad("slot", "%s is no whole number of milliseconds between %s and %s", o.Slot, MinSlot, MaxSlot)
@@ -58,6 +62,9 @@ func checkNumbers(o *Options) error {
 	}
 	if o.ProposalTime%time.Second != 0 || o.ProposalTime < time.Second || o.ProposalTime > longestSetting {
 		return bad("proposal_time", "%s is no whole number of seconds from 1s to %s", o.ProposalTime, longestSetting)
+	}
+	if o.MaxClockError%time.Millisecond != 0 || o.MaxClockError < time.Millisecond || o.MaxClockError > o.Slot {
+		return bad("max_clock_error", "%s is no whole number of milliseconds from 1ms to a slot, %s", o.MaxClockError, o.Slot)
 	}
 	return first(
 		between("chain_id", o.ChainID, 1, MaxChainID),

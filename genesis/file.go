@@ -28,6 +28,7 @@ func fieldsOf(o *Options) object {
 			{"base_fee", smallAmount(&o.Fees.BaseFee), `"0"`},
 		}.read, `{"mode": "fixed", "base_fee": "0"}`},
 		{"patience", truth(&o.Impatient, true), "true"},
+		{"max_clock_error", duration(&o.MaxClockError), ""},
 		{"producer_settings", object{
 			{"seats", number(&o.Settings.Seats), "21"},
 			{"jail_turns", number(&o.Settings.JailTurns), "3"},
@@ -264,6 +265,7 @@ type fileJSON struct {
 	GasLimit      uint64                 `json:"gas_limit"`
 	Fees          feesJSON               `json:"fees"`
 	Patience      bool                   `json:"patience"`
+	MaxClockError string                 `json:"max_clock_error,omitempty"`
 	Settings      settingsJSON           `json:"producer_settings"`
 	ProposalTime  string                 `json:"proposal_time"`
 	Admin         *common.Address        `json:"admin,omitempty"`
@@ -311,6 +313,9 @@ func (g *Genesis) MarshalJSON() ([]byte, error) {
 			durationText(o.Settings.WithdrawDelay), durationText(o.Settings.UnjailDelay), o.Settings.MinStake.String(),
 		},
 		Admin: accountOrNil(o.Admin), Producers: []producerJSON{}, Members: []memberJSON{}, Alloc: make(map[common.Address]any), Upgrades: []upgradeJSON{},
+	}
+	if o.MaxClockError != o.usualClockError() { // programs older than the key refuse a file that has it
+		f.MaxClockError = durationText(o.MaxClockError)
 	}
 	for i := range o.Producers {
 		p := &o.Producers[i]

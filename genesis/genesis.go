@@ -110,7 +110,8 @@ type Options struct {
 	MaxBlockBytes uint64
 	GasLimit      uint64
 	Fees          Fees
-	Impatient     bool // switches rule 8's patience off
+	Impatient     bool          // switches rule 8's patience off
+	MaxClockError time.Duration // rule 12; 100 ms, or a slot if that is shorter
 	Settings      ProducerSettings
 	ProposalTime  time.Duration // how long a proposal to Members stays open
 	Admin         common.Address
@@ -211,7 +212,7 @@ func (g *Genesis) Parameters() block.Parameters {
 		ChainID: o.ChainID, GenesisTime: o.GenesisTime, SlotMillis: millis(o.Slot), TurnSlots: o.TurnSlots,
 		EpochBlocks: o.EpochBlocks, MaxReversible: o.MaxReversible, MinProducers: o.MinProducers,
 		MaxBlockBytes: o.MaxBlockBytes, GasLimit: o.GasLimit, BaseFeeFixed: o.Fees.Mode == FeesFixed,
-		BaseFee: o.Fees.BaseFee, Patience: !o.Impatient,
+		BaseFee: o.Fees.BaseFee, Patience: !o.Impatient, ClockErrorMillis: millis(o.MaxClockError),
 	}
 }
 

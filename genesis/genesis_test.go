@@ -161,6 +161,7 @@ func TestIdentity(t *testing.T) {
 		"turn":           func(o *Options) { o.TurnSlots = 3 },
 		"epoch":          func(o *Options) { o.EpochBlocks = 100 },
 		"reversible":     func(o *Options) { o.MaxReversible = 100 },
+		"clock error":    func(o *Options) { o.MaxClockError = 50 * time.Millisecond },
 		"min producers":  func(o *Options) { o.MinProducers = 1 },
 		"block bytes":    func(o *Options) { o.MaxBlockBytes = 1 << 20 },
 		"gas":            func(o *Options) { o.GasLimit = 30_000_000 },

@@ -13,6 +13,7 @@ const (
 	MaxChainID       = 4503599627370476 // the largest that wallets take
 	MinSlot          = 10 * time.Millisecond
 	MaxSlot          = time.Minute
+	UsualClockError  = 100 * time.Millisecond // rule 12, unless the file says otherwise or slots are shorter
 	MaxTurnSlots     = 10_000
 	MaxEpochBlocks   = contracts.MaxEpochBlocks
 	MinReversible    = 16

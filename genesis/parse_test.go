@@ -61,6 +61,8 @@ func TestMistakes(t *testing.T) {
 		`producers[0].proof: it does not prove`:                     replace(`"chain_id": 31337`, `"chain_id": 31338`),
 		`genesis_time: 0 lies outside`:                              replace(`"genesis_time": 1800000000`, `"genesis_time": 0`),
 		`min_producers: 5 lies outside 1 to 4`:                      replace(`"min_producers": 4`, `"min_producers": 5`),
+		`max_clock_error: 600ms is no whole number`:                 replace(`"max_reversible": 3600`, `"max_reversible": 3600, "max_clock_error": "600ms"`),
+		`max_clock_error: 1µs is no whole number`:                   replace(`"max_reversible": 3600`, `"max_reversible": 3600, "max_clock_error": "1us"`),
 		`max_reversible: 3 lies outside`:                            replace(`"max_reversible": 3600`, `"max_reversible": 3`),
 		`max_block_bytes: 1 lies outside`:                           replace(`"max_block_bytes": 4194304`, `"max_block_bytes": 1`),
 		`gas_limit: 1 lies outside`:                                 replace(`"gas_limit": 300000000`, `"gas_limit": 1`),

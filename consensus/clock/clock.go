@@ -1,0 +1,150 @@
+package clock
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/bornode/bornode/block"
+)
+
+// MaxAge is how long a reading of another machine's clock counts.
+const MaxAge = time.Minute
+
+// slewDivisor bounds how fast a set time follows the median: 1 ms per second. A clock that all machines share, and that
+// jumps, carries the network no faster.
+const slewDivisor = 1000
+
+// Reading is what the machine of another producer showed as its own, uncorrected clock.
+type Reading struct {
+	Account common.Address // whom the machine signs for, as its handshake proved
+	Wall    time.Duration  // its clock, since 1970
+	At      time.Time      // the instant at which it showed that; only the monotonic part counts
+}
+
+// Consensus is what the clocks of a schedule's producers say together.
+type Consensus struct {
+	Known  int           // clocks of the schedule that lacks most, the own included
+	Needed int           // its quorum
+	Enough bool          // a quorum of every schedule is known
+	Offset time.Duration // the network's time minus the monotonic clock; of use if Enough
+}
+
+// Combine takes the lower median of the clocks of each schedule that counts, and of several schedules the earlier one.
+// own is this machine's clock minus its monotonic clock, and counts if self has a seat; clocks holds the others' in the
+// same form. An account with two seats has one clock.
+//
+// The lower median of c clocks is the latest time that more than half of them have reached. With c of a quorum at least
+// and at most f that lie, more than half is more than f, so an honest clock has reached it; and all honest ones are more
+// than half, so nobody holds it back behind the slowest honest one.
+func Combine(schedules []block.Schedule, self common.Address, own time.Duration, clocks map[common.Address]time.Duration) Consensus {
+	c := Consensus{Enough: len(schedules) > 0}
+	for i, s := range schedules {
+		var known []time.Duration
+		counted := make(map[common.Address]bool, len(s))
+		for _, p := range s {
+			if counted[p.Account] {
+				continue
+			}
+			counted[p.Account] = true
+			if p.Account == self {
+				known = append(known, own)
+			} else if offset, ok := clocks[p.Account]; ok {
+				known = append(known, offset)
+			}
+		}
+		q := s.Quorum()
+		if i == 0 || len(known)-q < c.Known-c.Needed {
+			c.Known, c.Needed = len(known), q
+		}
+		if len(known) < q || len(known) == 0 {
+			c.Enough = false
+			continue
+		}
+		if m := LowerMedian(known); i == 0 || m < c.Offset {
+			c.Offset = m
+		}
+	}
+	return c
+}
+
+// LowerMedian is the largest value that more than half of the values reach; values must not be empty, and is sorted.
+func LowerMedian(values []time.Duration) time.Duration {
+	slices.Sort(values)
+	return values[(len(values)-1)/2]
+}
+
+// State says where the time comes from.
+type State uint8
+
+const (
+	// Unset: too few clocks are known since the start. The time is the machine's own clock, which may jump.
+	Unset State = iota
+	// Alone: the wait for other clocks is over and they are still missing. The time runs on the monotonic clock and
+	// follows the machine's own.
+	Alone
+	// Set: a quorum's clocks set the time. It runs on the monotonic clock, follows their median, and never goes back.
+	Set
+)
+
+// Input is all that a reading of the time depends on.
+type Input struct {
+	Mono      time.Duration // the machine's monotonic clock
+	Wall      time.Duration // its own wall clock, since 1970
+	Clocks    Consensus
+	WaitOver  bool          // other clocks were waited for long enough: the own one must do
+	Certified time.Duration // a quorum's certificate proves that this time has come; 0: none does
+}
+
+// Time is the network's time as one node knows it. The zero value is Unset.
+type Time struct {
+	state State
+	now   time.Duration
+	mono  time.Duration // when now was read
+	sets  int           // how often the time was set and did not just run
+}
+
+// Advance reads the time, since 1970. Calls must come in the order of Input.Mono.
+func (t *Time) Advance(in Input) time.Duration {
+	passed := max(0, in.Mono-t.mono)
+	t.mono = max(t.mono, in.Mono)
+	median := in.Mono + in.Clocks.Offset
+	switch {
+	case t.state != Set && in.Clocks.Enough:
+		t.set(Set, median)
+	case t.state == Unset && in.WaitOver:
+		t.set(Alone, in.Wall)
+	case t.state == Unset:
+		t.now = in.Wall
+	case t.state == Alone:
+		t.run(passed, in.Wall)
+	case !in.Clocks.Enough:
+		t.now += passed // the others' clocks are gone: the monotonic one goes on
+	default:
+		t.run(passed, median)
+		// A machine that stood still is behind what a quorum has signed for: it may follow at once, up to the median.
+		if proven := min(in.Certified, median); proven > t.now {
+			t.set(Set, proven)
+		}
+	}
+	return t.now
+}
+
+func (t *Time) set(s State, now time.Duration) {
+	t.state, t.now = s, now
+	t.sets++
+}
+
+// run moves the time by what has passed, and towards the target by at most 1 ms per second.
+func (t *Time) run(passed, target time.Duration) {
+	slew := passed / slewDivisor
+	t.now += passed
+	t.now += min(max(target-t.now, -slew), slew)
+}
+
+// State says where the time comes from.
+func (t *Time) State() State { return t.state }
+
+// Sets counts the instants at which the time was set: it may have jumped then, and from Alone to Set also back.
+func (t *Time) Sets() int { return t.sets }
