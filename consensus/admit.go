@@ -183,6 +183,9 @@ func (d *Driver) addCertificate(ctx context.Context, cert *block.Certificate) er
 		if errors.Is(err, ErrUnknownParent) {
 			d.hint(cert)
 		}
+		if errors.Is(err, ErrBelowLIB) {
+			d.suspectFork(ctx, cert, nil, "a certificate from a peer")
+		}
 		return err
 	}
 	if err := d.verify.certificate(cert, schedules); err != nil {

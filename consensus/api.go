@@ -12,6 +12,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/consensus/clock"
 	"github.com/bornode/bornode/consensus/dpos"
 )
 
@@ -77,6 +78,8 @@ type Deps struct {
 	Signer Signer // nil: an observer
 	// Txs gives the transactions for a block on this parent; nil builds empty blocks.
 	Txs func(parent common.Hash) chain.TxSource
+	// FinalHeader is the irreversible header of a height, to tell a fork by; from any goroutine. nil: forks are not told.
+	FinalHeader func(height uint64) (*block.SealedHeader, error)
 	// Repaired is closed when an irreversible block that a read of the store found damaged is whole again; nil: it is not
 	// known to be damaged. Without the function execution tries from time to time.
 	Repaired func(height uint64) <-chan struct{}
@@ -85,9 +88,12 @@ type Deps struct {
 	// OnBadVotes is told of votes that failed verification, from the goroutine that called AddVotes or from the driver's:
 	// it must not block. May be nil.
 	OnBadVotes func([]block.Vote)
-	Now        func() time.Time // nil: time.Now
-	Log        *zap.Logger
-	Registry   prometheus.Registerer
+	Now        func() time.Time // the machine's own clock, uncorrected; nil: time.Now
+	// Clocks are the newest readings of other producers' clocks (rule 12), from any goroutine; it must be quick. nil: no
+	// clocks are exchanged, and this machine's own is the network's.
+	Clocks   func() []clock.Reading
+	Log      *zap.Logger
+	Registry prometheus.Registerer
 }
 
 func (d *Deps) check() error {
@@ -116,7 +122,9 @@ type Status struct {
 	Justified block.Point
 	QC, FC    *block.Certificate // newest known
 	OwnVotes  []block.Vote       // the newest, signed, above LIB
-	Slot      uint64             // of the local clock
+	Slot      uint64             // of the network's time
+	Time      time.Time          // the network's, when the snapshot was made
+	FewClocks bool               // fewer clocks than a quorum's are known: a signer casts no vote (rule 12)
 	Stalled   bool               // MaxReversible blocks or more above LIB: production is slow
 	Silent    bool               // a signer that casts no vote yet (rule 11)
 	Why       string             // it is silent, for people

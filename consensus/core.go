@@ -44,6 +44,9 @@ type core struct {
 	warned    bool            // stall was logged
 	silent    string          // cause of silence that was logged last
 	fatal     error           // met while a call ran
+	time      timeReading     // the newest that the machine was told
+	unset     bool            // a signer's time is not set: its start has not begun
+	timeSets  int             // of the time that the machine knows
 }
 
 // openCore opens the vote log and restores the machine from it and the store.
@@ -68,6 +71,11 @@ func openCore(d *Driver) (_ *core, err error) {
 	if c.machine, err = dpos.New(mc, root); err != nil {
 		return nil, fmt.Errorf("start consensus: %w", err)
 	}
+	if d.forks.halted.Load() {
+		_ = c.machine.Step(dpos.Halt{})
+	}
+	c.followTime()
+	c.time = d.time.read()
 	lib := c.machine.LIB()
 	c.executed, c.stored = Place{lib.Height, lib.Slot, lib.Hash}, lib.Height
 	return c, c.restore()
@@ -161,6 +169,7 @@ func (c *core) close() error {
 func (c *core) loop(ctx context.Context) error {
 	c.alarm = time.NewTimer(0)
 	defer c.alarm.Stop()
+	c.d.time.start()
 	for {
 		if err := c.turn(); err != nil {
 			return err
@@ -216,7 +225,7 @@ func (c *core) secondCopy() error {
 
 // turn ends one turn of the loop.
 func (c *core) turn() error {
-	_ = c.step(dpos.Tick{Now: c.d.sinceGenesis()})
+	c.tick()
 	if err := c.duties(); err != nil || c.fatal != nil {
 		return errors.Join(c.fatal, err)
 	}
@@ -231,6 +240,7 @@ func (c *core) turn() error {
 
 // drain runs this call and those that wait behind it, so that their records share one sync.
 func (c *core) drain(x *call) {
+	c.tick() // what comes in is judged by the present time, not by that of the last turn
 	for range queueCalls {
 		x.fn(c)
 		if x.read {

@@ -24,6 +24,8 @@ type Driver struct {
 	m      *metrics
 	verify *verifier
 	start  time.Time
+	time   *networkTime
+	forks  *forkAlarms
 
 	calls  chan *call
 	core   *core // owned by the goroutine of Run; before that by Open
@@ -99,6 +101,11 @@ func Open(cfg Config, deps Deps) (*Driver, error) {
 	if deps.Signer != nil {
 		d.self = deps.Signer.Account()
 	}
+	d.time = newNetworkTime(&d.deps, d.self)
+	if d.forks, err = openForks(&d.cfg, d.log); err != nil {
+		return nil, err
+	}
+	m.forks.Set(float64(len(d.forks.alarms)))
 	if d.core, err = openCore(d); err != nil {
 		return nil, err
 	}
@@ -121,6 +128,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	}()
 	wg.Go(func() { defer cancel(nil); d.core.executor.run(ctx) }) // one ends, all end
 	wg.Go(func() { defer cancel(nil); d.core.signer.run(ctx) })
+	wg.Go(func() { d.watchClocks(ctx) })
 	if err := d.core.awaitChain(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -180,13 +188,13 @@ func (c *call) result() error {
 // Status is a snapshot; it never waits.
 func (d *Driver) Status() Status { return *d.status.Load() }
 
-// sinceGenesis is the driver's clock; negative before genesis.
+// sinceGenesis is the network's time since genesis; negative before genesis.
 func (d *Driver) sinceGenesis() time.Duration {
-	return d.deps.Now().Sub(d.deps.Params.SlotStart(0))
+	return d.time.now().Sub(d.deps.Params.SlotStart(0))
 }
 
 func (d *Driver) slotNow() uint64 {
-	s, _ := d.deps.Params.SlotAt(d.deps.Now())
+	s, _ := d.deps.Params.SlotAt(d.time.now())
 	return s
 }
 

@@ -53,7 +53,7 @@ func (c *core) queueVotes(votes []block.Vote, again bool) error {
 			return fmt.Errorf("consensus: asked to sign a %s on slot %d that is not in the vote log", votes[i].Kind, votes[i].Target.Slot)
 		}
 	}
-	if len(votes) > 0 {
+	if len(votes) > 0 && !c.d.forks.halted.Load() {
 		c.jobs = append(c.jobs, job{sign: votes, again: again, keys: c.machine.VoteKeys(c.d.self)})
 	}
 	return nil
@@ -144,7 +144,7 @@ func (c *core) final(f *dpos.Final) finalWork {
 	}
 	c.own = nil
 	if c.importing == nil && f.Point.Slot > 0 {
-		c.d.m.finality.Observe(c.d.deps.Now().Sub(c.d.deps.Params.SlotStart(f.Point.Slot)).Seconds())
+		c.d.m.finality.Observe(c.d.time.now().Sub(c.d.deps.Params.SlotStart(f.Point.Slot)).Seconds())
 	}
 	return w
 }
@@ -172,7 +172,11 @@ func (c *core) evidence(e dpos.Evidence) {
 // rewind sets the timer for the machine's alarm. It is set anew each turn: a timer may fire before the clock shows the
 // time it was set for, and the machine asks for each alarm once.
 func (c *core) rewind() {
-	c.alarm.Reset(max(time.Millisecond, c.wake-c.d.sinceGenesis()))
+	wait := c.wake - c.d.sinceGenesis()
+	if c.unset {
+		wait = clockPoll // other clocks may become known, and the wait for them end, at any time
+	}
+	c.alarm.Reset(max(time.Millisecond, wait))
 }
 
 // done takes the executor's answer. An error here is one that the node cannot go on with.
@@ -332,7 +336,7 @@ func (c *core) publish() {
 		Executed:  c.executed,
 		Justified: c.machine.Justified(), QC: c.machine.BestQC(), FC: c.machine.BestFC(),
 		OwnVotes: c.ownVotes(),
-		Slot:     d.slotNow(), Started: d.start, Silent: c.machine.Silent(),
+		Started:  d.start, Silent: c.machine.Silent(),
 		Seats: c.machine.Seats(), Schedules: c.machine.ChildSchedules(),
 	}
 	cause := ""
@@ -340,6 +344,17 @@ func (c *core) publish() {
 		s.Waiting = c.machine.Waiting()
 		cause, s.Why = d.silence(&s.Waiting)
 	}
+	if wait := c.machine.TimeWait(); cause != "floor" {
+		if x, why := d.timeSilence(wait, &c.time); x != "" && (cause == "" || wait.FewClocks) {
+			cause, s.Why, s.Silent = x, why, true
+		}
+	}
+	if c.d.self != (common.Address{}) && d.forks.halted.Load() {
+		cause, s.Silent = "fork", true
+		s.Why = "two histories of this chain are final, and it signs nothing before the operators have agreed on one (docs/operations.md, Fork)"
+	}
+	s.Time, s.FewClocks = time.Unix(0, int64(c.time.Now)), !c.time.Clocks.Enough
+	s.Slot, _ = d.deps.Params.SlotAt(s.Time)
 	c.tellSilence(cause, s.Why)
 	s.Stalled = head.Height >= lib.Height+d.deps.Params.MaxReversible
 	if s.Stalled != c.warned {
@@ -350,6 +365,7 @@ func (c *core) publish() {
 			d.log.Info("blocks become final again", zap.Uint64("lib", lib.Height))
 		}
 	}
+	c.followTime()
 	d.status.Store(s)
 	d.m.headHeight.Set(float64(s.Head.Height))
 	d.m.libHeight.Set(float64(s.LIB.Height))

@@ -118,7 +118,7 @@ func (e *executor) build(ctx context.Context, p *dpos.Produce) (*block.Block, er
 	d := e.d
 	params := &d.deps.Params
 	begin, slot := params.SlotStart(p.Slot), params.Slot()
-	late := d.deps.Now().Sub(begin)
+	late := d.time.now().Sub(begin)
 	if late >= slot {
 		return nil, fmt.Errorf("%w: slot %d was over %s ago when the parent was ready", errMissed, p.Slot, late-slot)
 	}
@@ -136,6 +136,9 @@ func (e *executor) build(ctx context.Context, p *dpos.Produce) (*block.Block, er
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: build on %s for slot %d: %w", errMissed, p.Parent, p.Slot, err)
+	}
+	if d.forks.halted.Load() {
+		return nil, fmt.Errorf("%w: slot %d: a fork was met, and nothing is signed any more", errMissed, p.Slot)
 	}
 	b := built.Block
 	seal, err := d.deps.Signer.SignSeal(d.verify.domain.SealDigest(b.Hash()))

@@ -25,6 +25,10 @@ const (
 	compactLogBytes   = 256 << 10
 	repairRetryLeast  = 100 * time.Millisecond // between two tries of work that needs a damaged block, doubled up to
 	repairRetryMost   = 2 * time.Second
-	maxDamagedLogs    = 8  // copies of vote logs with bytes that are no whole entries
-	minBuildShare     = 20 // a block whose parent came late still gets 1/20 of its slot
+	maxForkFiles      = 8                     // files of evidence of forks
+	maxForkHeaders    = 256                   // headers of the other history in one
+	maxForkBytes      = 16 << 20              // of one
+	clockPoll         = 20 * time.Millisecond // how often the time is looked at before it is set
+	maxDamagedLogs    = 8                     // copies of vote logs with bytes that are no whole entries
+	minBuildShare     = 20                    // a block whose parent came late still gets 1/20 of its slot
 )

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,8 @@ type metrics struct {
 	rangeBlocks                                      *prometheus.CounterVec // mode
 	rangeRate                                        prometheus.Gauge
 	entered                                          prometheus.Counter
+	clockOffset, knownClocks                         prometheus.Gauge
+	forks                                            prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -57,8 +60,22 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		rangeRate:     f.Gauge("range_rate_blocks_per_second", "rate of the newest range import"),
 		entered:       f.Counter("entered_blocks", "headers that entered the tree"),
 	}
-	if err := f.Err(); err != nil {
+	m.forks = f.Gauge("fork_alarms", "blocks of other histories that a quorum signed as final; above 0 this node signs nothing")
+	clocks := meters.New(reg, "clock")
+	m.clockOffset = clocks.Gauge("offset_seconds", "this machine's clock minus the median of the producers' clocks; 0 while too few of them are known")
+	m.knownClocks = clocks.Gauge("known_producers", "producers whose clocks are known, the own included, of the schedule that lacks most")
+	if err := errors.Join(f.Err(), clocks.Err()); err != nil {
 		return nil, fmt.Errorf("register metrics of consensus: %w", err)
 	}
 	return m, nil
+}
+
+// showClocks shows how far this machine's clock is off.
+func (m *metrics) showClocks(r *timeReading) {
+	m.knownClocks.Set(float64(r.Clocks.Known))
+	if r.Clocks.Enough {
+		m.clockOffset.Set((r.Wall - r.Mono - r.Clocks.Offset).Seconds())
+	} else {
+		m.clockOffset.Set(0)
+	}
 }

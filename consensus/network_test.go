@@ -39,6 +39,7 @@ type lab struct {
 	mu    sync.Mutex
 	cut   map[int]bool
 	mute  bool                   // votes are lost
+	early bool                   // a node's time may be behind, and blocks are refused as early
 	slot  map[common.Hash]uint64 // of every block built
 	seals map[string]common.Hash // producer and slot -> block
 	votes map[string]block.Link  // voter, kind, target slot -> link
@@ -308,6 +309,9 @@ func (m *member) push(ctx context.Context, d *Driver, b *block.Block) {
 		case err == nil, errors.Is(err, ErrKnown):
 			branch = branch[:len(branch)-1]
 		default:
+			if errors.Is(err, ErrFuture) && m.lab.early {
+				return
+			}
 			if !errors.Is(err, ErrBelowLIB) && !errors.Is(err, ErrStopped) && !errors.Is(err, context.Canceled) {
 				m.lab.t.Errorf("block %d of node %d was refused: %v", b.Number(), m.id, err)
 			}

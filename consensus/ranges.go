@@ -39,8 +39,11 @@ func (d *Driver) AddRange(ctx context.Context, blocks []*block.Block, mode Mode)
 	case <-ctx.Done():
 		return d.applied(0, 0), ctx.Err()
 	}
-	blocks, onLIB, err := d.above(blocks)
-	if err != nil || len(blocks) == 0 {
+	rest, onLIB, err := d.above(blocks)
+	if err != nil {
+		d.suspectRange(ctx, blocks)
+	}
+	if blocks = rest; err != nil || len(blocks) == 0 {
 		return d.applied(0, 0), err
 	}
 	if onLIB {

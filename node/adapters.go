@@ -20,6 +20,7 @@ import (
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/consensus/clock"
 	"github.com/bornode/bornode/consensus/dpos"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/txpool"
@@ -213,6 +214,14 @@ func (n *network) BroadcastVotes(vs []block.Vote) {
 	if m := n.m.Load(); m != nil {
 		m.BroadcastVotes(vs)
 	}
+}
+
+// Clocks are the readings of other producers' clocks; none before the sync manager is there.
+func (n *network) Clocks() []clock.Reading {
+	if m := n.m.Load(); m != nil {
+		return m.Clocks()
+	}
+	return nil
 }
 
 // Height implements submitterChain.

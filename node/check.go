@@ -44,7 +44,7 @@ type folderCheck struct {
 }
 
 // CheckFolder looks at everything in a stopped node's folder but the blocks, which Fsck of the store reads: genesis,
-// keys, state, vote log, log index, waiting transactions and evidence, topics. It changes nothing. With full it reads the
+// keys, state, vote log, evidence of forks, log index, waiting transactions and evidence, topics. It changes nothing. With full it reads the
 // state from its root and every key of it. The error says why it could not finish; what is wrong is in the report.
 func CheckFolder(ctx context.Context, cfg *config.Config, blocks *blockstore.Store, full bool, log *zap.Logger) (FolderReport, error) {
 	c := &folderCheck{cfg: cfg, blocks: blocks, log: log}
@@ -57,6 +57,7 @@ func CheckFolder(ctx context.Context, cfg *config.Config, blocks *blockstore.Sto
 	pool := cfg.Pool
 	pool.Journal = cfg.Path(pool.Journal)
 	c.report.Findings = append(c.report.Findings, txpool.CheckJournal(&pool)...)
+	c.report.Findings = append(c.report.Findings, consensus.CheckForkEvidence(cfg.Path(cfg.Consensus.Dir))...)
 	c.checkDuties()
 	if err := c.checkState(ctx, full); err != nil {
 		return c.report, fmt.Errorf("check the state: %w", err)

@@ -16,9 +16,8 @@ import (
 // linkRecheck is how often a producer counts the producers that are linked with it.
 const linkRecheck = 5 * time.Second
 
-// producerLinks tells of a producer that could not vote after a restart: it would wait for answers of more than f other
-// producers (docs/adr/0011), and only those linked with it directly can answer. While it runs it votes all the same, so
-// that nothing else shows the lack. One goroutine uses it.
+// producerLinks tells of a producer that cannot vote since too few others are linked with it directly: it needs the clocks
+// of a quorum (docs/adr/0019), and after a restart their answers (docs/adr/0011). One goroutine uses it.
 type producerLinks struct {
 	self    common.Address
 	log     *zap.Logger
@@ -37,15 +36,15 @@ type producerCount struct {
 
 func newProducerLinks(self common.Address, log *zap.Logger, reg prometheus.Registerer) (*producerLinks, error) {
 	f := meters.New(reg, "node")
-	l := &producerLinks{self: self, log: log, lacking: f.Gauge("lacking_producer_links", "seats of other producers that this producer lacks a direct link with, to vote again after a restart; 0: enough")}
+	l := &producerLinks{self: self, log: log, lacking: f.Gauge("lacking_producer_links", "seats of other producers that this producer lacks a direct link with, to vote; 0: enough")}
 	if err := f.Err(); err != nil {
 		return nil, fmt.Errorf("register metrics of the node: %w", err)
 	}
 	return l, nil
 }
 
-// countProducers counts seats by the rule of a start: more than f others of each schedule, all if they are fewer. A
-// node without a seat lacks nothing.
+// countProducers counts seats: with its own a producer needs a quorum of each schedule. A node without a seat lacks
+// nothing.
 func countProducers(schedules []block.Schedule, self common.Address, linked map[common.Address]bool) (worst producerCount) {
 	seated := false
 	for _, s := range schedules {
@@ -55,18 +54,19 @@ func countProducers(schedules []block.Schedule, self common.Address, linked map[
 		return worst
 	}
 	for _, s := range schedules {
-		others := 0
 		var c producerCount
 		for _, p := range s {
 			if p.Account == self {
 				continue
 			}
-			others++
 			if linked[p.Account] {
 				c.linked++
 			}
 		}
-		c.needed = min(s.Faulty()+1, others)
+		c.needed = s.Quorum() // rule 12 needs the clocks of a quorum, the own included
+		if s.Index(self) >= 0 {
+			c.needed--
+		}
 		c.lacking = max(0, c.needed-c.linked)
 		if c.lacking > worst.lacking || worst == (producerCount{}) {
 			worst = c
@@ -88,7 +88,7 @@ func (l *producerLinks) look(c producerCount) {
 		l.told = producerCount{}
 	case c != l.told && lacked:
 		l.told = c
-		l.log.Warn("too few other producers are directly linked with this one: after a restart it could not vote before more of them are; start them, or add their addresses to p2p.peers, and open the ports between them",
+		l.log.Warn("too few other producers are directly linked with this one: it casts no vote before more of them are; start them, or add their addresses to p2p.peers, and open the ports between them",
 			zap.Int("linked", c.linked), zap.Int("needed", c.needed), zap.Int("lacking", c.lacking))
 	}
 }

@@ -19,7 +19,7 @@ func seatsOf(accounts ...byte) (s block.Schedule) {
 	return s
 }
 
-// Seats of other producers count as at a start: more than f of each schedule, all if they are fewer.
+// With its own seat a producer needs a quorum of each schedule.
 func TestCountProducers(t *testing.T) {
 	for name, c := range map[string]struct {
 		schedules []block.Schedule
@@ -33,7 +33,8 @@ func TestCountProducers(t *testing.T) {
 		"itself does not count": {[]block.Schedule{seatsOf(1, 2, 3, 4)}, []byte{1, 2}, producerCount{1, 2, 1}},
 		"strangers do not":      {[]block.Schedule{seatsOf(1, 2, 3, 4)}, []byte{2, 9}, producerCount{1, 2, 1}},
 		"four, two linked":      {[]block.Schedule{seatsOf(1, 2, 3, 4)}, []byte{2, 4}, producerCount{2, 2, 0}},
-		"seven":                 {[]block.Schedule{seatsOf(1, 2, 3, 4, 5, 6, 7)}, []byte{2, 4}, producerCount{2, 3, 1}},
+		"seven":                 {[]block.Schedule{seatsOf(1, 2, 3, 4, 5, 6, 7)}, []byte{2, 4}, producerCount{2, 4, 2}},
+		"joint, in one of them": {[]block.Schedule{seatsOf(1, 2, 3, 4), seatsOf(4, 5, 6, 7)}, []byte{2, 3, 4, 5}, producerCount{2, 3, 1}},
 		"joint: both count":     {[]block.Schedule{seatsOf(1, 2, 3, 4), seatsOf(1, 5, 6, 7)}, []byte{2, 3}, producerCount{0, 2, 2}},
 	} {
 		linked := make(map[common.Address]bool)

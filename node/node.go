@@ -26,6 +26,7 @@ import (
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/ownclock"
 	"github.com/bornode/bornode/internal/scrub"
 	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/pubsub"
@@ -204,7 +205,8 @@ func (n *Node) openConsensus() (err error) {
 	deps := consensus.Deps{
 		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Schedule: n.gen.Schedule(),
 		Chain: n.chain, Store: n.store, Network: net, Ready: n.ready, Log: n.log.Named("consensus"), Registry: n.reg,
-		Txs: n.transactions, Repaired: n.store.Repaired,
+		Txs: n.transactions, Repaired: n.store.Repaired, Now: ownclock.Now, Clocks: net.Clocks,
+		FinalHeader: n.store.HeaderByHeight,
 		OnEvidence: func(e dpos.Evidence) {
 			if n.duties != nil {
 				n.duties.accuse(e, n.chain.Sealed)
@@ -249,8 +251,8 @@ func (n *Node) openConsensus() (err error) {
 		Host: n.host, Blocks: n.store, Pool: n.pool, Members: n.members,
 		Params: syncParams, Genesis: n.chain.Genesis().Hash(), Identity: identity, Repairs: repairs{n},
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
-		OnLink:       n.addLink,
-		Log:          n.log.Named("sync"), Registry: n.reg,
+		OnLink:       n.addLink, Now: ownclock.Now,
+		Log: n.log.Named("sync"), Registry: n.reg,
 	}
 	adaptConsensus(&syncDeps, n.driver, point)
 	n.sync, err = blocksync.New(n.cfg.Sync, syncDeps)

@@ -22,6 +22,14 @@ func (c rpcConsensus) Stalled() bool                     { return c.n.driver.Sta
 
 func (c rpcConsensus) Silence() string { return c.n.driver.Status().Why }
 
+func (c rpcConsensus) Alarms() []rpc.Alarm {
+	out := []rpc.Alarm{}
+	for _, a := range c.n.driver.Alarms() {
+		out = append(out, rpc.Alarm{Kind: a.Kind, Since: uint64(max(0, a.Since.Unix())), Text: a.Text, File: a.File}) //nolint:gosec // not negative
+	}
+	return out
+}
+
 func (s rpcSync) SyncStatus() rpc.SyncStatus {
 	if at, replaying := s.n.replayStatus(); replaying {
 		state := "replay"
@@ -43,9 +51,10 @@ func (w rpcNetwork) Peers() []rpc.PeerInfo {
 	for i, p := range peers {
 		out[i] = rpc.PeerInfo{
 			ID: string(p.ID), Address: p.Address, Provider: p.Path.Provider, Reason: p.Path.Reason, Incoming: p.Incoming, Height: p.Head.Height, LIB: p.LIB.Height,
-			RTTMicros: uint64(p.RTT.Microseconds()),        //nolint:gosec // a round trip is not negative
-			Since:     uint64(max(0, p.Path.Since.Unix())), //nolint:gosec // not negative
-			Counters:  counters(p), Channel: p.Path.Counters,
+			RTTMicros:         uint64(p.RTT.Microseconds()), //nolint:gosec // a round trip is not negative
+			ClockOffsetMicros: p.ClockOffset.Microseconds(),
+			Since:             uint64(max(0, p.Path.Since.Unix())), //nolint:gosec // not negative
+			Counters:          counters(p), Channel: p.Path.Counters,
 		}
 	}
 	return out

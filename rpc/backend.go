@@ -93,6 +93,16 @@ type Consensus interface {
 	Stalled() bool
 	// Silence is why this node's signer casts no vote, for people; "" while it does, and for an observer.
 	Silence() string
+	// Alarms are what an operator must look at and that does not go away by itself, oldest first.
+	Alarms() []Alarm
+}
+
+// Alarm is one entry of bor_alarms.
+type Alarm struct {
+	Kind  string `json:"kind"`           // fork
+	Since uint64 `json:"since"`          // Unix seconds
+	Text  string `json:"text"`           // what it is and what to do
+	File  string `json:"file,omitempty"` // evidence, on the node's disk
 }
 
 // SyncStatus is how far the node is.
@@ -131,17 +141,19 @@ type Scrub interface{ ScrubStatus() ScrubStatus }
 
 // PeerInfo is one connected peer.
 type PeerInfo struct {
-	ID        string            `json:"id"`
-	Address   string            `json:"address"`
-	Provider  string            `json:"provider"`         // tcp, shm, rdma, rdma-rxe
-	Reason    string            `json:"reason,omitempty"` // why this provider
-	Since     uint64            `json:"providerSince"`    // Unix seconds
-	Incoming  bool              `json:"incoming"`
-	Height    uint64            `json:"height"`
-	LIB       uint64            `json:"lib"`
-	RTTMicros uint64            `json:"rttMicros"`
-	Counters  map[string]uint64 `json:"counters,omitempty"`
-	Channel   map[string]uint64 `json:"channel,omitempty"` // counters of the provider's channel; none on tcp
+	ID        string `json:"id"`
+	Address   string `json:"address"`
+	Provider  string `json:"provider"`         // tcp, shm, rdma, rdma-rxe
+	Reason    string `json:"reason,omitempty"` // why this provider
+	Since     uint64 `json:"providerSince"`    // Unix seconds
+	Incoming  bool   `json:"incoming"`
+	Height    uint64 `json:"height"`
+	LIB       uint64 `json:"lib"`
+	RTTMicros uint64 `json:"rttMicros"`
+	// ClockOffsetMicros is the peer's own clock minus this machine's; 0 before the first reading.
+	ClockOffsetMicros int64             `json:"clockOffsetMicros"`
+	Counters          map[string]uint64 `json:"counters,omitempty"`
+	Channel           map[string]uint64 `json:"channel,omitempty"` // counters of the provider's channel; none on tcp
 }
 
 // Network is the peer-to-peer side.

@@ -48,6 +48,14 @@ func (a *borAPI) Finality() *finalityJSON {
 	return out
 }
 
+// Alarms are what an operator must look at and that does not go away by itself.
+func (a *borAPI) Alarms() ([]Alarm, error) {
+	if a.back.Consensus == nil {
+		return nil, notOffered("the list of alarms")
+	}
+	return a.back.Consensus.Alarms(), nil
+}
+
 func (s *service) point(h *types.Header) pointJSON {
 	if h == nil {
 		return pointJSON{}

@@ -181,10 +181,13 @@ type extras struct {
 func (e *extras) Schedule() (block.Schedule, error) { return e.sched, nil }
 func (e *extras) Stalled() bool                     { return e.stalled }
 func (e *extras) Silence() string                   { return e.silence }
-func (e *extras) SyncStatus() SyncStatus            { e.mu.Lock(); defer e.mu.Unlock(); return e.syncing }
-func (e *extras) ID() string                        { return "12D3KooWself" }
-func (e *extras) Listening() bool                   { return true }
-func (e *extras) Peers() []PeerInfo                 { return e.peers }
+func (e *extras) Alarms() []Alarm {
+	return []Alarm{{Kind: "fork", Since: 7, Text: "two histories", File: "fork-x.evidence"}}
+}
+func (e *extras) SyncStatus() SyncStatus { e.mu.Lock(); defer e.mu.Unlock(); return e.syncing }
+func (e *extras) ID() string             { return "12D3KooWself" }
+func (e *extras) Listening() bool        { return true }
+func (e *extras) Peers() []PeerInfo      { return e.peers }
 func (e *extras) AddPeer(_ context.Context, a string) error {
 	e.added = append(e.added, a)
 	return nil

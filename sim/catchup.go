@@ -41,7 +41,9 @@ func (n *node) handshake() {
 			continue
 		}
 		asks := n.unheard && n.m.Waiting().Answers > 0
+		wall := n.toldClock() - n.w.now
 		n.w.deliver(n, to, 0, func() {
+			to.seeClock(n, wall+to.w.now)
 			to.greeted(n, head.Hash, lib.Height, qc, fc)
 			if asks {
 				to.answer(n)

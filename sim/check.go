@@ -84,11 +84,22 @@ func (c *checkers) voted(n *node, v *block.Vote) {
 		c.violation("votes", "node %d votes for a block that is not there: %v", n.id, v.Link)
 		return
 	}
+	c.onTime(n, v.Target.Slot)
 	switch v.Kind {
 	case block.Prevote:
 		c.prevoted(n, v.Link, b)
 	case block.Precommit:
 		c.precommitted(n, v.Link)
+	}
+}
+
+// onTime is rule 12: nothing is signed for a slot that no right clock comes near. Clocks that are off for a time may carry
+// the time of those that are right by 1 ms per second.
+func (c *checkers) onTime(n *node, slot uint64) {
+	p := &c.w.s.Params
+	early := time.Duration(slot)*p.Slot() - c.w.now //nolint:gosec // small
+	if early > p.MaxClockError()+c.w.s.Skew+c.w.now/1000 {
+		c.violation("time", "node %d signs for slot %d, %s before it", n.id, slot, early)
 	}
 }
 

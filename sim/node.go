@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/clock"
 	"github.com/bornode/bornode/consensus/dpos"
 )
 
@@ -16,8 +17,8 @@ import (
 type node struct {
 	w         *world
 	id        int
-	skew      time.Duration
-	adversary *Adversary // nil: honest
+	skew      time.Duration // of its machine's clock
+	adversary *Adversary    // nil: honest
 
 	m       *dpos.Machine
 	life    int
@@ -37,6 +38,13 @@ type node struct {
 	asked    map[common.Hash]time.Duration
 	plotted  map[common.Hash]bool
 	shadow   map[uint64]bool // slots trespassed in
+	clocks   map[common.Address]reading
+	time     clock.Time
+	known    clock.Consensus
+	combined time.Duration // until when it is not looked at again; 0: at once
+	sets     int           // of the time that the machine knows
+	began    time.Duration // of this life
+	alarm    time.Duration // that the machine asked for last
 }
 
 func (n *node) self() common.Address { return accountOf(n.id) }
@@ -75,6 +83,8 @@ func (n *node) start(loseWAL bool) error {
 	n.life++
 	n.executed = make(map[common.Hash]bool)
 	n.asked = make(map[common.Hash]time.Duration)
+	n.clocks, n.time, n.sets, n.began, n.alarm = make(map[common.Address]reading), clock.Time{}, 0, n.w.now, 0
+	n.combined = 0
 	n.busy, n.target, n.plotted, n.shadow = false, common.Hash{}, make(map[common.Hash]bool), make(map[uint64]bool)
 	var kept []*sealed
 	for _, b := range n.store {
@@ -93,7 +103,7 @@ func (n *node) start(loseWAL bool) error {
 			return err
 		}
 	}
-	n.step(dpos.Tick{Now: n.clock()})
+	n.awaitClocks()
 	n.unheard = true
 	n.handshake()
 	n.w.after(n.w.s.Handshakes+time.Duration(n.id)*time.Millisecond, n, n.greet)
@@ -108,8 +118,6 @@ func (n *node) copyDisk() (restore func()) {
 	return func() { n.wal, n.root, n.fc, n.store = slices.Clone(wal), root, fc, maps.Clone(store) }
 }
 
-func (n *node) clock() time.Duration { return n.w.now + n.skew }
-
 // greet says hello from time to time, as time messages and reconnects make real nodes do.
 func (n *node) greet() {
 	n.handshake()
@@ -118,6 +126,7 @@ func (n *node) greet() {
 
 // step feeds an event and does the duties that follow.
 func (n *node) step(ev dpos.Event) {
+	n.tellTime()
 	if err := n.m.Step(ev); err != nil && errors.Is(err, dpos.ErrInvalid) && n.honest() {
 		if _, vote := ev.(dpos.VerifiedVotesEvent); !vote {
 			n.w.check.violation("machine", "node %d refuses %T: %v", n.id, ev, err)
@@ -171,7 +180,8 @@ func (n *node) duties(rd *dpos.Ready) {
 		n.sendVotes(signed(rd.Resend))
 	}
 	if rd.Alarm > 0 {
-		n.w.after(rd.Alarm-n.clock(), n, func() { n.step(dpos.Tick{Now: n.clock()}) })
+		n.alarm = rd.Alarm
+		n.w.after(rd.Alarm-n.clock(), n, func() { n.wake(rd.Alarm) })
 	}
 }
 
@@ -202,6 +212,7 @@ func (n *node) sendVotes(vs []block.Vote) {
 // votes takes votes from a peer, as the driver does: judged first, then verified, then pooled.
 func (n *node) votes(from *node, vs []block.Vote) {
 	var good []dpos.VerifiedVote
+	n.tellTime()
 	for i, j := range n.m.JudgeVotes(vs) {
 		if j.Verdict == dpos.VoteAccepted && vs[i].Signature[0] == 1 {
 			good = append(good, dpos.VerifiedVote{Vote: vs[i], Key: j.Key})
@@ -356,6 +367,7 @@ func (n *node) receive(from *node, b *sealed) {
 	if n.adversary != nil {
 		n.plot(b)
 	}
+	n.tellTime()
 	_, err := n.m.Check(b.Header)
 	switch {
 	case err == nil:

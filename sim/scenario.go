@@ -87,7 +87,10 @@ type Scenario struct {
 	Handshakes time.Duration // period in which nodes tell each other where they are
 	Loss       int           // percent of messages that are lost until LossUntil
 	LossUntil  time.Duration
-	Fragile    int // percent of an honest node's blocks after whose seal it crashes for a moment
+	Clocks     []ClockFault
+	// LyingClocks has adversaries say any time of theirs.
+	LyingClocks bool
+	Fragile     int // percent of an honest node's blocks after whose seal it crashes for a moment
 }
 
 func (s *Scenario) String() string {
@@ -138,7 +141,32 @@ func Random(seed uint64, length time.Duration) *Scenario {
 		}
 	}
 	s.drawFaults(r, length-s.Calm)
+	s.drawClocks(rand.New(rand.NewPCG(seed, 0xc10c)), length-s.Calm)
 	return s
+}
+
+// drawClocks sets clocks off: of any nodes and by any amount from a millisecond to a day, once the times are set.
+func (s *Scenario) drawClocks(r *rand.Rand, until time.Duration) {
+	s.LyingClocks = r.IntN(2) == 0
+	from := 60 * s.Params.Slot()
+	if until <= from || r.IntN(2) == 0 {
+		return
+	}
+	for range 1 + r.IntN(3) {
+		f := ClockFault{From: from + time.Duration(r.Int64N(int64(until-from)))}
+		f.To = min(f.From+time.Duration(1+r.IntN(120))*s.Params.Slot(), until)
+		for f.Jump = time.Millisecond; f.Jump < 24*time.Hour && r.IntN(8) > 0; f.Jump *= 4 { //nolint:revive // the loop is the draw
+		}
+		if r.IntN(2) == 0 {
+			f.Jump = -f.Jump
+		}
+		for i := range s.Nodes {
+			if r.IntN(2) == 0 {
+				f.Nodes = append(f.Nodes, i)
+			}
+		}
+		s.Clocks = append(s.Clocks, f)
+	}
 }
 
 func drawAdversary(r *rand.Rand, tick time.Duration) Adversary {

@@ -1,56 +1,114 @@
 package blocksync
 
-import "time"
+import (
+	"slices"
+	"time"
 
-// clockSample is what one exchange of time messages tells: the peer's clock minus ours, and the round trip.
+	"github.com/bornode/bornode/consensus/clock"
+	"github.com/ethereum/go-ethereum/common"
+)
+
+// clockSample is what one exchange of time messages tells: what the peer's own clock showed, since 1970, at an instant
+// here, and the round trip. The instant and the round trip are of the monotonic clock, so a jump of this machine's own
+// clock spoils no sample.
 type clockSample struct {
-	offset time.Duration
-	rtt    time.Duration
+	wall time.Duration
+	at   time.Time
+	rtt  time.Duration
 }
 
-// sampleClock evaluates an answered time message (NTP): org is when the question left here, rec when the peer got it,
-// xmt when its answer left, dst when it arrived here; Unix nanoseconds. It fails if the four times contradict each other.
-func sampleClock(org, rec, xmt, dst uint64) (clockSample, bool) {
+// sampleClock evaluates an answered time message (NTP): asked is when the question left here, rec when the peer got it and
+// xmt when its answer left, by its clock in Unix nanoseconds, arrived when that arrived here. It fails if the times
+// contradict each other.
+func sampleClock(asked, arrived time.Time, rec, xmt uint64) (clockSample, bool) {
 	const limit = uint64(1) << 62
-	if org >= limit || rec >= limit || xmt >= limit || dst >= limit || dst < org || xmt < rec || xmt-rec > dst-org {
+	passed := arrived.Sub(asked)
+	if rec >= limit || xmt >= limit || xmt < rec || passed < 0 || xmt-rec > uint64(passed) {
 		return clockSample{}, false
 	}
-	o, r, x, d := int64(org), int64(rec), int64(xmt), int64(dst)
+	held := time.Duration(xmt - rec) //nolint:gosec // below the limit
 	return clockSample{
-		offset: time.Duration((r-o)/2 + (x-d)/2),
-		rtt:    time.Duration((d - o) - (x - r)),
+		wall: time.Duration(rec) + held/2, //nolint:gosec // as above
+		at:   asked.Add(passed / 2),
+		rtt:  passed - held,
 	}, true
 }
 
-// clockFilter keeps the offset of the sample with the shortest round trip among the last few, as NTP does, and a
-// smoothed round trip.
+// ahead is how much more s shows than o would, had the peer's clock gone on from o at the pace of this machine's.
+func (s clockSample) ahead(o clockSample) time.Duration { return s.wall - o.wall - s.at.Sub(o.at) }
+
+// clockDrift is the pace by which two clocks may differ: one part in so many.
+const clockDrift = 1000
+
+// clockFilter keeps the sample with the shortest round trip among the last few, as NTP does, and a smoothed round trip.
+// A sample is wrong by half its round trip at most: one that differs from the best one by more shows that the peer's
+// clock was set, and those before it are forgotten.
 type clockFilter struct {
 	samples [8]clockSample
 	n       int
 	rtt     time.Duration
+	smooth  bool // rtt holds a value
 }
 
 func (f *clockFilter) Add(s clockSample) {
+	if best, ok := f.Best(); ok && s.ahead(best).Abs() > (s.rtt+best.rtt)/2+s.at.Sub(best.at)/clockDrift {
+		f.n = 0
+	}
 	f.samples[f.n%len(f.samples)] = s
 	f.n++
-	if f.n == 1 {
-		f.rtt = s.rtt
+	if !f.smooth {
+		f.rtt, f.smooth = s.rtt, true
 		return
 	}
 	f.rtt += (s.rtt - f.rtt) / 4
 }
 
-func (f *clockFilter) Offset() time.Duration {
-	if f.n == 0 {
-		return 0
-	}
-	best := f.samples[0]
-	for _, s := range f.samples[1:min(f.n, len(f.samples))] {
-		if s.rtt < best.rtt {
+// Best is the sample to go by; false before the first.
+func (f *clockFilter) Best() (best clockSample, ok bool) {
+	for i, s := range f.samples[:min(f.n, len(f.samples))] {
+		if i == 0 || s.rtt < best.rtt {
 			best = s
 		}
 	}
-	return best.offset
+	return best, f.n > 0
+}
+
+// Offset is the peer's clock minus this machine's own, which shows own now; 0 before the first sample.
+func (f *clockFilter) Offset(own time.Duration, now time.Time) time.Duration {
+	best, ok := f.Best()
+	if !ok {
+		return 0
+	}
+	return best.wall + now.Sub(best.at) - own
 }
 
 func (f *clockFilter) RTT() time.Duration { return f.rtt }
+
+// ownClock is what this machine's own clock shows, since 1970.
+func (m *Manager) ownClock() time.Duration { return time.Duration(m.deps.Now().UnixNano()) }
+
+// noteClock keeps a reading of a producer's clock for as long as it counts, also when its link is down.
+func (m *Manager) noteClock(p *peer, now time.Time) {
+	best, ok := p.clock.Best()
+	if !ok || !p.handshaken || p.hello.Key == (common.Address{}) || p.hello.Key == m.deps.Identity.Account {
+		return
+	}
+	old := *m.clocks.Load()
+	kept := make([]clock.Reading, 0, len(old)+1)
+	for _, r := range old {
+		if r.Account != p.hello.Key && now.Sub(r.At) <= clock.MaxAge {
+			kept = append(kept, r)
+		}
+	}
+	if n := len(kept) - (maxClocks - 1); n > 0 { // whoever is a member may name accounts without end: the oldest leave
+		slices.SortFunc(kept, func(a, b clock.Reading) int { return a.At.Compare(b.At) })
+		kept = kept[n:]
+	}
+	// The best sample stands for the newest instant: the peer was heard just now, and its clock has gone on.
+	kept = append(kept, clock.Reading{Account: p.hello.Key, Wall: best.wall + now.Sub(best.at), At: now})
+	m.clocks.Store(&kept)
+}
+
+// Clocks are the newest readings of other producers' clocks, as their handshakes name the producers. It never waits, and
+// may be called at any time.
+func (m *Manager) Clocks() []clock.Reading { return *m.clocks.Load() }

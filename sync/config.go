@@ -72,6 +72,9 @@ func (c *Config) Validate() error {
 	if c.HeartbeatTimeout < 2*c.Heartbeat {
 		return fmt.Errorf("sync.heartbeat_timeout (%v) must be at least twice sync.heartbeat (%v)", c.HeartbeatTimeout, c.Heartbeat)
 	}
+	if c.Heartbeat > maxHeartbeat {
+		return fmt.Errorf("sync.heartbeat is %v, it must be at most %v: peers' clocks are read with it, and a reading counts for a minute", c.Heartbeat, maxHeartbeat)
+	}
 	if c.ChunkBlocks > maxChunkBlocks {
 		return fmt.Errorf("sync.chunk_blocks is %d, it must be at most %d", c.ChunkBlocks, maxChunkBlocks)
 	}

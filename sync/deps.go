@@ -175,8 +175,10 @@ type Deps struct {
 	OnLink func(transport.Link)
 	// OnPeerSigner is told when a peer's handshake says that it signs, from the manager's goroutine: it must not block.
 	OnPeerSigner func(peer transport.PeerID, account common.Address, started time.Time)
-	Log          *zap.Logger
-	Registry     prometheus.Registerer
+	// Now is the machine's own clock, uncorrected, for time messages; nil: time.Now.
+	Now      func() time.Time
+	Log      *zap.Logger
+	Registry prometheus.Registerer
 }
 
 func (d *Deps) check() error {

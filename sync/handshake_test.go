@@ -141,21 +141,27 @@ func TestNear(t *testing.T) {
 }
 
 func TestClock(t *testing.T) {
-	s, ok := sampleClock(1000, 5600, 5700, 1300)
+	zero := time.Now()
+	at := func(ns int) time.Time { return zero.Add(time.Duration(ns)) }
+	s, ok := sampleClock(at(1000), at(1300), 5600, 5700)
 	require.True(t, ok)
-	require.Equal(t, clockSample{offset: 4500, rtt: 200}, s)
-	for _, bad := range [][4]uint64{{10, 5, 4, 20}, {10, 5, 6, 9}, {10, 0, 100, 20}, {1 << 63, 1, 1, 1 << 63}} {
-		_, ok := sampleClock(bad[0], bad[1], bad[2], bad[3])
+	require.Equal(t, clockSample{wall: 5650, at: at(1150), rtt: 200}, s)
+	for _, bad := range [][4]uint64{{10, 5, 4, 20}, {10, 5, 6, 9}, {10, 0, 100, 20}, {1, 1 << 63, 1 << 63, 2}} {
+		_, ok := sampleClock(at(int(bad[0])), at(int(bad[3])), bad[1], bad[2])
 		require.False(t, ok, bad)
 	}
 	var f clockFilter
-	f.Add(clockSample{100, 50})
-	f.Add(clockSample{700, 900})
-	require.EqualValues(t, 100, f.Offset(), "the sample with the shortest round trip counts")
-	for range 8 {
-		f.Add(clockSample{300, 100})
+	offset := func() time.Duration { return f.Offset(1000, at(1000)) }
+	require.Zero(t, offset())
+	f.Add(clockSample{wall: 100, at: at(0), rtt: 50})
+	f.Add(clockSample{wall: 600, at: at(100), rtt: 900})
+	require.EqualValues(t, 100, offset(), "the sample with the shortest round trip counts")
+	for i := range 8 {
+		f.Add(clockSample{wall: time.Duration(310 + i), at: at(200 + i), rtt: 100})
 	}
-	require.EqualValues(t, 300, f.Offset(), "old samples leave")
+	require.EqualValues(t, 110, offset(), "old samples leave")
+	f.Add(clockSample{wall: 9000, at: at(300), rtt: 800})
+	require.EqualValues(t, 8700, offset(), "a clock that was set is seen at once: no round trip explains the difference")
 }
 
 // Other upgrades in a peer's genesis file are worth one line, and no more than that.

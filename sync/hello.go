@@ -88,6 +88,10 @@ func (m *Manager) onHandshake(p *peer, h *Handshake) {
 		return
 	}
 	why, err := CheckHandshake(h, string(p.id), m.localView(p))
+	if why == Forked {
+		m.onForkedPeer(p, h, err)
+		return
+	}
 	if err != nil {
 		m.punish(p, why, err)
 		return

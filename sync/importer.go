@@ -176,6 +176,9 @@ func (im *importer) do(ctx context.Context, j *importJob) importResult {
 		return importResult{}
 	}
 	if r, ok := linked(items, lib); !ok {
+		if r.why == Forked {
+			im.showFork(ctx, items)
+		}
 		im.forget()
 		return r
 	}
@@ -216,6 +219,17 @@ func (im *importer) remember(taken []importItem) {
 // beyond reports whether so many blocks are more than the importer keeps.
 func (im *importer) beyond(bytes int64, blocks int) bool {
 	return bytes > im.m.cfg.RunAheadBytes/4 || uint64(blocks) > min(maxRestBlocks, im.m.cfg.RunAheadBlocks/4) //nolint:gosec // a length
+}
+
+// showFork gives the driver a range that stands on another block than LIB. It refuses it, and tells whether a certificate
+// in it proves that the chain has two final histories.
+func (im *importer) showFork(ctx context.Context, items []importItem) {
+	blocks := make([]*block.Block, len(items))
+	for i := range items {
+		blocks[i] = items[i].b
+	}
+	_, err := im.m.deps.Driver.AddRange(ctx, blocks, im.m.mode)
+	im.m.log.Debug("range of another history", zap.Error(err))
 }
 
 // linked checks that the items are one chain and, if they begin there, stand on LIB.

@@ -66,10 +66,11 @@ const (
 	maxOpenPulls        = 3          // requests for the body of one block at once
 	pullBytesPerSec     = 20_000_000 // a body that comes slower is asked for elsewhere too
 	maxBans             = 4096
-	maxClaims           = 64 // open contradictions between ranges
-	maxRepairs          = 64 // damaged blocks that are fetched at the same time
-	maxPeerRepairs      = 8  // of these, from one peer; it answers maxServeQueue requests at a time, ours for ranges too
-	serveWaitShare      = 2  // of request_timeout, one part in so many is the longest wait for the repair of a block that a peer asks for
+	maxClocks           = 512 // accounts whose clocks are known
+	maxClaims           = 64  // open contradictions between ranges
+	maxRepairs          = 64  // damaged blocks that are fetched at the same time
+	maxPeerRepairs      = 8   // of these, from one peer; it answers maxServeQueue requests at a time, ours for ranges too
+	serveWaitShare      = 2   // of request_timeout, one part in so many is the longest wait for the repair of a block that a peer asks for
 	maxLocator          = 48
 	maxInFlightPerPeer  = 8 // chunks
 	minInFlightPerPeer  = 2
@@ -97,6 +98,8 @@ const (
 // Fixed times that no setting changes.
 const (
 	tickEvery        = 200 * time.Millisecond
+	forkGrace        = 5 * time.Second       // a peer of another history that is behind may ask for ours so long
+	maxHeartbeat     = 20 * time.Second      // so that readings of clocks are renewed in time
 	gossipDelay      = 10 * time.Millisecond // transactions are collected this long before a batch leaves
 	offerEvery       = 3 * time.Second       // pending transactions that a peer may lack are offered again
 	resendBeats      = 2                     // beats of offers until one that was sent but is still pending is sent again

@@ -7,9 +7,11 @@ import (
 	"hash/maphash"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/clock"
 	"github.com/bornode/bornode/transport"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -76,6 +78,8 @@ type Manager struct {
 	flushSet   bool
 	warned     time.Time // when the lack of a peer with the blocks we need was last told
 	progress   syncProgress
+
+	clocks atomic.Pointer[[]clock.Reading] // of producers; replaced by Run's goroutine, never changed in place
 }
 
 // New makes a manager. Nothing happens before Run.
@@ -92,6 +96,9 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 	}
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
 	}
 	if deps.CheckSeal == nil {
 		domain := block.Domain{Genesis: deps.Genesis}
@@ -120,6 +127,7 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 		seen:    newRecent[common.Hash, seenBlock](maxSeenBlocks), accounts: make(map[transport.PeerID]*voteAccount),
 		pulls: make(map[common.Hash]*pull), repairs: make(map[uint64]*repair),
 	}
+	m.clocks.Store(new([]clock.Reading))
 	m.orphans.init()
 	m.bodies.init()
 	m.sched = newScheduler(schedulerLimits{
@@ -347,6 +355,9 @@ func (m *Manager) onGoAway(p *peer, g *GoAway) {
 		return
 	}
 	m.log.Warn("peer goes away", zap.String("peer", string(p.id)), zap.Stringer("reason", g.Reason))
+	if g.Reason == Forked {
+		m.log.Warn("that peer holds another block as final than this node: one of the two histories is wrong; compare the hashes of the final block with the other operators (docs/operations.md, Fork)", zap.String("peer", string(p.id)), zap.Uint64("lib", m.deps.Driver.Status().LIB.Height))
+	}
 	m.metrics.goneAway(g.Reason)
 	m.forget(p)
 	m.wg.Go(func() { _ = p.link.Close("peer went away") })
@@ -356,6 +367,8 @@ func (m *Manager) tick(now time.Time) {
 	for _, p := range m.peers {
 		silent := now.Sub(time.Unix(0, p.lastSeen.Load()))
 		switch {
+		case p.forked != nil:
+			m.sendForkedAway(p, now)
 		case !p.handshaken && now.Sub(p.linked) > m.cfg.HandshakeTimeout:
 			m.goAway(p, BenignOther, fmt.Errorf("no valid handshake within %v", m.cfg.HandshakeTimeout), false)
 		case silent > m.cfg.HeartbeatTimeout:
@@ -376,29 +389,32 @@ func (m *Manager) beat(p *peer, now time.Time) {
 	p.account.setRates(votesAllowed(m.deps.Driver.Status().Seats, m.slot))
 	m.askProducer(p) // the first beat follows the first handshake at once
 	pos := m.position()
-	p.lastAsked = uint64(now.UnixNano())
+	p.lastAsked, p.askedAt = uint64(m.ownClock()), time.Now() //nolint:gosec // after 1970
 	t := Time{Xmt: p.lastAsked, Head: pos.Head, LIB: pos.LIB, Justified: pos.Justified}
 	p.send(transport.LaneConsensus, TypeTime, t.Encode())
 }
 
 func (m *Manager) onTime(p *peer, t *Time, arrived time.Time) {
-	dst := uint64(arrived.UnixNano())
-	if p.handshaken && t.LIB.Height <= t.Head.Height {
+	if p.handshaken && p.forked == nil && t.LIB.Height <= t.Head.Height {
 		m.moved(p, Position{Head: t.Head, LIB: t.LIB, Justified: t.Justified, First: p.pos.First}, arrived)
 	}
 	if t.Org == 0 {
 		pos := m.position()
-		a := Time{Org: t.Xmt, Rec: dst, Xmt: uint64(time.Now().UnixNano()), Head: pos.Head, LIB: pos.LIB, Justified: pos.Justified}
+		own := m.ownClock()
+		a := Time{Org: t.Xmt, Rec: uint64(own - time.Since(arrived)), Xmt: uint64(own), //nolint:gosec // after 1970
+			Head: pos.Head, LIB: pos.LIB, Justified: pos.Justified}
 		if t.Xmt != 0 {
 			p.send(transport.LaneConsensus, TypeTime, a.Encode())
 		}
 		return
 	}
-	if t.Org != p.lastAsked {
+	if t.Org != p.lastAsked || p.lastAsked == 0 {
 		return // not an answer to our question: nothing can be concluded
 	}
-	if s, ok := sampleClock(t.Org, t.Rec, t.Xmt, dst); ok {
+	p.lastAsked = 0 // one answer to a question
+	if s, ok := sampleClock(p.askedAt, arrived, t.Rec, t.Xmt); ok {
 		p.clock.Add(s)
+		m.noteClock(p, arrived)
 	}
 }
 

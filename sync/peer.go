@@ -20,11 +20,14 @@ type peer struct {
 
 	handshaken bool
 	leaving    bool
-	hello      *Handshake
-	pos        Position
-	sentGen    uint64
-	seenGen    uint64
-	helloCount int // handshakes taken in this heartbeat period
+
+	forked      error     // it holds another block as final: it is served, and not asked, until it is sent away
+	forkedUntil time.Time // when that is
+	hello       *Handshake
+	pos         Position
+	sentGen     uint64
+	seenGen     uint64
+	helloCount  int // handshakes taken in this heartbeat period
 
 	account *voteAccount // shared; of the peer's votes, over all its links
 
@@ -32,7 +35,8 @@ type peer struct {
 	questionSeen uint64 // of the peer's newest one
 
 	clock     clockFilter
-	lastAsked uint64 // Xmt of our newest time question
+	lastAsked uint64    // Xmt of our newest time question
+	askedAt   time.Time // when it left
 	nextBeat  time.Time
 	lastSeen  atomic.Int64 // shared; Unix nanoseconds of the last message
 
@@ -121,7 +125,7 @@ func (p *peer) latency() time.Duration { return p.clock.RTT() / 2 }
 //
 // liveLag is allowed for: what we know of its head is old by a heartbeat and a round trip.
 func (p *peer) wants(lib Ref) bool {
-	return p.handshaken && !p.leaving && p.pos.Head.Height+liveLag >= lib.Height
+	return p.handshaken && !p.leaving && p.forked == nil && p.pos.Head.Height+liveLag >= lib.Height
 }
 
 func (p *peer) dampedNow(d Damp, now time.Time) bool {

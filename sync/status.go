@@ -79,7 +79,7 @@ type PeerInfo struct {
 	Generation  uint64
 	Linked      time.Time
 	RTT         time.Duration
-	ClockOffset time.Duration // the peer's clock minus ours
+	ClockOffset time.Duration // the peer's own clock minus this machine's; 0 before the first exchange
 	Rate        float64       // bytes per second of ranges it served us
 	Damped      Damp          // relayed traffic it does not want now
 
@@ -132,7 +132,7 @@ func (m *Manager) info(p *peer, local Position, now time.Time) PeerInfo {
 	i := PeerInfo{
 		ID: string(p.id), Path: p.link.Path(), Incoming: p.link.Incoming(), Handshaken: p.handshaken,
 		Head: p.pos.Head, LIB: p.pos.LIB, First: p.pos.First, Justified: p.pos.Justified, Generation: p.seenGen,
-		Linked: p.linked, RTT: p.clock.RTT(), ClockOffset: p.clock.Offset(),
+		Linked: p.linked, RTT: p.clock.RTT(), ClockOffset: p.clock.Offset(m.ownClock(), now),
 		BlocksIn: c.blocksIn, BlocksOut: c.blocksOut, HeadersOut: c.headersOut, VotesIn: c.votesIn, VotesOut: c.votesOut,
 		TransactionsIn: c.txsIn, TransactionsOut: c.txsOut, Duplicates: c.duplicates, Dropped: c.dropped,
 		RangeBlocks: c.rangeBlocks, RangeBytes: c.rangeBytes, Served: c.served.Load(), ServedBytes: c.servedBytes.Load(),

@@ -169,7 +169,8 @@ func (m *Manager) chargeVote(p *peer, vote *block.Vote, v VoteVerdict, now time.
 // differ a little, and if the peer's differs more it said so when it was asked for the time. That covers a node whose
 // own clock is wrong, for which all peers are ahead.
 func (m *Manager) explainedByClocks(p *peer, slot uint64, now time.Time) bool {
-	ours, _ := m.deps.Params.SlotAt(now.Add(max(p.clock.Offset(), 0)))
+	own := m.ownClock()
+	ours, _ := m.deps.Params.SlotAt(time.Unix(0, int64(own+max(p.clock.Offset(own, now), 0))))
 	return slot <= ours+voteClockSlots
 }
 

@@ -180,11 +180,12 @@ func TestFutureVotesOfOtherClocks(t *testing.T) {
 		p := &peer{}
 		require.True(l.t, n.m.explainedByClocks(p, slot+voteClockSlots, now))
 		require.False(l.t, n.m.explainedByClocks(p, slot+voteClockSlots+1, now))
-		p.clock.Add(clockSample{offset: time.Hour, rtt: time.Millisecond})
+		own := time.Duration(now.UnixNano())
+		p.clock.Add(clockSample{wall: own + time.Hour, at: now, rtt: time.Millisecond})
 		require.True(l.t, n.m.explainedByClocks(p, slot+7200, now))
 		require.False(l.t, n.m.explainedByClocks(p, slot+7300, now))
 		p = &peer{}
-		p.clock.Add(clockSample{offset: -time.Hour, rtt: time.Millisecond})
+		p.clock.Add(clockSample{wall: own - time.Hour, at: now, rtt: time.Millisecond})
 		require.True(l.t, n.m.explainedByClocks(p, slot+voteClockSlots, now))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -281,5 +282,57 @@ func TestClockOffsetAndRoundTrip(t *testing.T) {
 		p := a.m.Peers()[0]
 		require.InDelta(l.t, 60, p.RTT.Milliseconds(), 5)
 		require.InDelta(l.t, 0, p.ClockOffset.Milliseconds(), 5)
+	})
+}
+
+// Nodes exchange their machines' own clocks: a jump of one shows in its peers' readings with the next heartbeat, and not
+// in its own readings of the peers, which stand against the monotonic clock. A reading outlives its link by a minute.
+func TestOwnClocksAreExchanged(t *testing.T) {
+	onMem(t, func(l *lab) {
+		var jump atomic.Int64
+		keys := make(map[string]common.Address)
+		producer := func(name string, clock func() time.Time) *node {
+			key, err := crypto.GenerateKey()
+			require.NoError(l.t, err)
+			keys[name] = crypto.PubkeyToAddress(key.PublicKey)
+			return l.node(name, nil, func(_ *Config, d *Deps) {
+				d.Now = clock
+				d.Identity = Identity{Account: keys[name], Sign: func(h common.Hash) ([]byte, error) { return crypto.Sign(h[:], key) }}
+			})
+		}
+		a := producer("a", nil)
+		b := producer("b", func() time.Time { return time.Now().Add(time.Duration(jump.Load())) })
+		c := l.node("c", nil) // no producer
+		a.dial(b.host)
+		a.dial(c.host)
+		seen := func(n *node) (off time.Duration, ok bool) {
+			for _, r := range n.m.Clocks() {
+				off, ok = r.Wall-time.Duration(r.At.UnixNano()), true
+			}
+			return off.Round(time.Millisecond), ok
+		}
+		l.eventually(func() bool { _, ok := seen(a); return ok }, "read")
+		l.eventually(func() bool { _, ok := seen(b); return ok }, "read")
+		l.pass(10 * time.Second)
+		require.Len(l.t, a.m.Clocks(), 1, "the node without an account has no clock that counts")
+		require.Equal(l.t, keys["b"], a.m.Clocks()[0].Account)
+		for _, x := range []time.Duration{3 * time.Second, -180 * time.Second, 0} {
+			jump.Store(int64(x))
+			l.pass(3 * time.Second) // a heartbeat
+			off, _ := seen(a)
+			require.Equal(l.t, x, off)
+			own, _ := seen(b)
+			require.Zero(l.t, own, "b's readings of a do not depend on b's clock")
+			for _, p := range a.m.Peers() {
+				if p.ID == "b" {
+					require.Equal(l.t, x, p.ClockOffset.Round(time.Millisecond))
+				}
+			}
+			require.Equal(l.t, -x, b.m.Peers()[0].ClockOffset.Round(time.Millisecond))
+		}
+		b.stop()
+		l.pass(50 * time.Second)
+		require.Len(l.t, a.m.Clocks(), 1)
+		require.Less(l.t, time.Since(a.m.Clocks()[0].At), time.Minute, "the age says what it is worth")
 	})
 }

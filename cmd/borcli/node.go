@@ -131,11 +131,20 @@ type statusView struct {
 	Carried  map[string]int `json:"providers"`
 	Pool     map[string]any `json:"pool,omitempty"`
 	Scrub    *scrubView     `json:"scrub,omitempty"`
+	Alarms   []alarmView    `json:"alarms,omitempty"`
 	BaseFee  string         `json:"baseFee"` // wei
 	GasLimit hexutil.Uint64 `json:"gasLimit"`
 
 	head    *blockView
 	missing []string
+}
+
+// alarmView is one entry of bor_alarms.
+type alarmView struct {
+	Kind  string `json:"kind"`
+	Since uint64 `json:"since"` // Unix seconds
+	Text  string `json:"text"`
+	File  string `json:"file,omitempty"`
 }
 
 func statusCommand() *cobra.Command {
@@ -167,7 +176,7 @@ func (a *app) status(ctx context.Context) (*statusView, error) {
 	for _, part := range []struct {
 		method string
 		into   any
-	}{{"web3_clientVersion", &s.Version}, {"bor_finality", &s.Finality}, {"bor_syncStatus", &s.Sync}, {"bor_producers", &s.Seats}, {"bor_peers", &peers}, {"txpool_status", &s.Pool}, {"bor_scrub", &s.Scrub}} {
+	}{{"web3_clientVersion", &s.Version}, {"bor_finality", &s.Finality}, {"bor_syncStatus", &s.Sync}, {"bor_producers", &s.Seats}, {"bor_peers", &peers}, {"txpool_status", &s.Pool}, {"bor_scrub", &s.Scrub}, {"bor_alarms", &s.Alarms}} {
 		if err := a.ask(ctx, part.into, part.method); err != nil {
 			var e *exitError
 			if !errors.As(err, &e) || e.code != exitRefused {
@@ -198,6 +207,9 @@ func (s *statusView) table(w io.Writer) {
 	}
 	if s.Sync != nil {
 		rows = append(rows, pair{"sync", s.Sync.text()})
+	}
+	for _, x := range s.Alarms {
+		rows = append(rows, pair{"ALARM", fmt.Sprintf("%s, since %s: %s", x.Kind, clock(x.Since), x.Text)})
 	}
 	rows = append(rows, pair{"producers", fmt.Sprint(len(s.Seats))})
 	carried := make([]string, 0, len(s.Carried))

@@ -43,7 +43,7 @@ func HeaderOf(h *block.SealedHeader) Header {
 	}
 }
 
-// Event is one input of the machine: Tick, HeaderEvent, Executed, Failed, VotesEvent, VerifiedVotesEvent, Tallied,
+// Event is one input of the machine: Tick, TimeSet, Clocks, Halt, HeaderEvent, Executed, Failed, VotesEvent, VerifiedVotesEvent, Tallied,
 // CertificateEvent, RangeEvent, Heard or Built.
 type Event interface{ event() }
 
@@ -51,6 +51,18 @@ type (
 	// Tick says what time it is, since genesis; negative before genesis. An earlier time than the last is ignored.
 	// It drives production, alarms and resending. Until the first Tick no slot is in the future and nothing is signed.
 	Tick struct{ Now time.Duration }
+
+	// TimeSet says that the time is this one, whatever it was before: it may go back. Before the first Tick a signer is
+	// told by it which slots are in the future, and nothing else follows.
+	TimeSet struct{ Now time.Duration }
+
+	// Clocks says whether the clocks of a quorum of producers stand behind the time (rule 12); until it comes they do.
+	// Without them no vote is cast, and no block sealed before four turns have passed since the start.
+	Clocks struct{ Enough bool }
+
+	// Halt ends signing for the life of the machine: something is proven that no rule allows for, such as two final
+	// blocks of one height. It goes on following the chain.
+	Halt struct{}
 
 	// HeaderEvent enters a header into the tree: Check passed, all signatures that Checks names are verified, and the
 	// body is stored durably (a vote for it may leave as soon as it is executed).
@@ -107,6 +119,9 @@ type (
 )
 
 func (Tick) event()               {}
+func (TimeSet) event()            {}
+func (Clocks) event()             {}
+func (Halt) event()               {}
 func (HeaderEvent) event()        {}
 func (Executed) event()           {}
 func (Failed) event()             {}

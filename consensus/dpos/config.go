@@ -13,7 +13,7 @@ type Config struct {
 	Params block.Parameters
 	Self   common.Address // who signs; zero: an observer, who signs nothing
 
-	MaxAhead   uint64 // slots a block may be ahead of the local clock
+	MaxAhead   uint64 // slots by which a signature may be ahead of its signer's time (max_clock_error is at most one), for rule 11
 	ClockBound uint64 // slots by which clocks of producers may differ, for rule 11
 
 	Signed            []SignRecord // the WAL, in any order

@@ -35,8 +35,8 @@ func TestHeaderRules(t *testing.T) {
 	}{
 		{"plain", l.child(c, 5), nil},
 		{"slots may be empty", l.child(c, 9), nil},
-		{"one slot ahead", l.child(c, 11), nil},
-		{"two slots ahead", l.child(c, 12), ErrFuture},
+		{"the present slot", l.child(c, 10), nil},
+		{"one slot ahead", l.child(c, 11), ErrFuture},
 		{"far ahead", l.child(c, 1<<63), ErrFuture},
 		{"parent's slot", l.child(c, 3), ErrInvalid},
 		{"slot below the parent's", l.child(c, 2), ErrInvalid},

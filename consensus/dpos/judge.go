@@ -20,7 +20,7 @@ const (
 	// VoteIrrelevant: the vote cannot matter here, and an honest peer may well send it: at or below the last
 	// irreversible block, our own come back, or of a voter whom this node, being behind, may not know yet.
 	VoteIrrelevant
-	// VoteFuture: the target's slot is more than MaxAhead above the clock.
+	// VoteFuture: the target's slot begins further ahead of the time than max_clock_error (rule 12).
 	VoteFuture
 	// VoteOverShare: the block is not known, and the voter has its share of votes on unknown blocks already.
 	VoteOverShare

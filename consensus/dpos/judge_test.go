@@ -44,11 +44,11 @@ func TestVotesAreJudgedBeforeTheirSignatures(t *testing.T) {
 		want VoteVerdict
 	}{
 		"a vote that counts":              {good, VoteAccepted},
-		"on an unknown block":             {onUnknown(4, 0, 1), VoteAccepted},
+		"on an unknown block":             {onUnknown(3, 0, 1), VoteAccepted},
 		"at the LIB":                      {votesOn(l.link(block.Prevote, a), 1)[0], VoteIrrelevant},
-		"ahead of the clock":              {onUnknown(5, 0, 1), VoteFuture},
+		"ahead of the clock":              {onUnknown(4, 0, 1), VoteFuture},
 		"of a stranger":                   {votesOn(good.Link, 9)[0], VoteStranger},
-		"of a stranger on unknown blocks": {onUnknown(4, 0, 9), VoteStranger},
+		"of a stranger on unknown blocks": {onUnknown(3, 0, 9), VoteStranger},
 		"from another source":             {change(func(v *block.Vote) { v.Source = block.Point{Slot: 1, Hash: a} }), VoteRefuted},
 		"without a signature":             {change(func(v *block.Vote) { v.Signature = block.BLSSignature{} }), VoteMalformed},
 		"of nobody":                       {change(func(v *block.Vote) { v.Voter = common.Address{} }), VoteMalformed},
@@ -90,7 +90,7 @@ func TestVotersOfAChangeUnderWayAreNotStrangers(t *testing.T) {
 // order it sends in; what honest producers send in the same time is taken.
 func TestUnknownBlocksHaveAShare(t *testing.T) {
 	l := newLab(t, nil)
-	l.slotBegins(200)
+	l.slotBegins(201)
 	verified := 0
 	flood := func() {
 		for slot := uint64(1); slot <= 201; slot++ {

@@ -19,8 +19,12 @@ type Machine struct {
 
 	now    time.Duration
 	slot   uint64
-	ticked bool
+	ticked bool                                 // the time was told; for a signer: by a Tick, with which its start begins
+	timed  bool                                 // the time is known, though it may be set anew before the first Tick
 	snaps  [2 * patienceWindowSlots]block.Point // newest justified block known when a slot began, by slot mod length
+
+	halted    bool // nothing is signed any more
+	fewClocks bool // fewer clocks than a quorum's are known (rule 12)
 
 	failed   *memory[common.Hash]
 	reported map[seat]bool // double seals told, above the LIB
@@ -81,6 +85,13 @@ func (m *Machine) Step(ev Event) error {
 		}
 	case Failed:
 		return m.fail(ev.Hash)
+	case TimeSet:
+		m.setTime(ev.Now)
+	case Clocks:
+		m.dirty = m.dirty || m.fewClocks == ev.Enough
+		m.fewClocks = !ev.Enough
+	case Halt:
+		m.halted = true
 	case VotesEvent:
 		return m.votes(ev.Votes)
 	case VerifiedVotesEvent:
@@ -106,10 +117,7 @@ func (m *Machine) tick(now time.Duration) {
 	if m.ticked && now <= m.now {
 		return
 	}
-	slot := uint64(0)
-	if now > 0 {
-		slot = uint64(now / m.p.Slot())
-	}
+	slot := m.slotAt(now)
 	if !m.ticked {
 		began := int64(now / m.p.Slot())
 		if now < 0 && now%m.p.Slot() != 0 {
@@ -135,15 +143,11 @@ func (m *Machine) tick(now time.Duration) {
 	}
 	first := !m.ticked
 	m.dirty = m.dirty || first || slot != m.slot
-	m.now, m.slot, m.ticked = now, slot, true
+	m.now, m.slot, m.ticked, m.timed = now, slot, true, true
+	m.lookAhead()
 	if first {
 		m.own.awake(m)
 	}
-}
-
-// future reports whether a slot is too far ahead of the clock.
-func (m *Machine) future(slot uint64) bool {
-	return m.ticked && slot > m.slot && slot-m.slot > m.cfg.MaxAhead
 }
 
 // check is Check without the list of signatures; the node it gives is not in the tree.

@@ -1,6 +1,7 @@
 package dpos
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -67,10 +68,11 @@ func (m *Machine) alarm() time.Duration {
 func (m *Machine) produce(rd *Ready) {
 	s := &m.own
 	h := m.tree.head()
-	if m.cfg.Self == (common.Address{}) || !m.ticked || m.now < 0 || m.slot <= h.Slot || !m.maySeal() {
+	if m.cfg.Self == (common.Address{}) || !m.ticked || m.now < 0 || m.slot <= h.Slot || !m.maySeal() || !m.maySealNow() {
 		return
 	}
-	if k := len(s.produced); k > 0 && s.produced[k-1] >= m.slot {
+	at, done := slices.BinarySearch(s.produced, m.slot)
+	if done { // the log holds every slot above the LIB's that was sealed, in whatever order
 		return
 	}
 	if h.next.cur.Owner(m.slot, m.p.TurnSlots).Account != m.cfg.Self {
@@ -93,7 +95,7 @@ func (m *Machine) produce(rd *Ready) {
 	if p.EmptyOnly = m.slow(p.Height, final) && !m.bugs.IgnoreStall; p.EmptyOnly && m.slot-h.Slot < m.p.TurnSlots+1 {
 		return
 	}
-	s.produced = append(s.produced, m.slot)
+	s.produced = slices.Insert(s.produced, at, m.slot)
 	rd.Records = append(rd.Records, SignRecord{Kind: RecordProduced, Slot: m.slot})
 	rd.Produce = p
 }
@@ -159,7 +161,7 @@ func (m *Machine) voted() *node {
 func (m *Machine) firstJudged(candidate func(*node) bool) *node {
 	var ls []*node
 	for _, l := range m.tree.leaves {
-		if m.patient(l.Slot) && candidate(l) {
+		if l.Slot <= m.tree.limit && m.patient(l.Slot) && candidate(l) {
 			ls = append(ls, l)
 		}
 	}

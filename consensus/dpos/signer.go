@@ -282,7 +282,7 @@ func (s *signer) barsPrecommit(t *tree, b *node) bool {
 
 // vote casts what the rules ask for.
 func (m *Machine) vote(rd *Ready) {
-	if m.cfg.Self == (common.Address{}) || !m.ticked || m.now < 0 || !m.synced() {
+	if m.cfg.Self == (common.Address{}) || !m.ticked || m.now < 0 || !m.synced() || m.fewClocks || m.halted {
 		return
 	}
 	prevoted := m.prevote(rd)
@@ -301,7 +301,7 @@ func (m *Machine) prevote(rd *Ready) bool {
 	if last := newest(s.prevotes); n.Slot <= last.Target.Slot && !(m.bugs.SkipSlotRule && !s.votedOn(n.Point())) {
 		return false
 	}
-	if n.Slot <= m.first.line || !s.mayRest(n.source.Slot) || s.barsPrevote(n) && !m.bugs.SkipLinkRule {
+	if m.future(n.Slot) || n.Slot <= m.first.line || !s.mayRest(n.source.Slot) || s.barsPrevote(n) && !m.bugs.SkipLinkRule {
 		return false
 	}
 	l := block.Link{Kind: block.Prevote, Source: n.source, Target: n.Point()}
@@ -341,7 +341,7 @@ func (m *Machine) precommit(rd *Ready, prevoted bool) {
 	}
 	for i := len(due) - 1; i >= 0; i-- {
 		n := due[i]
-		if !n.own.sits(m.cfg.Self) || n.Slot <= m.first.line || !s.mayRest(n.Slot) || len(s.precommits) >= maxOwnVotes {
+		if !n.own.sits(m.cfg.Self) || m.future(n.Slot) || n.Slot <= m.first.line || !s.mayRest(n.Slot) || len(s.precommits) >= maxOwnVotes {
 			continue
 		}
 		if s.barsPrecommit(m.tree, n) && !m.bugs.SkipLinkRule {

@@ -99,13 +99,15 @@ type tree struct {
 	tip    *node // newest executed block of path
 	just   *node // justified block that outranks all others known
 	seq    uint64
+	limit  uint64 // slots above it are ahead of the time (rule 12): their blocks take no part in the fork choice
+	hides  bool   // such blocks are here
 }
 
 func newTree(root *node) *tree {
 	root.leaf, root.justified, root.executed = 0, true, true
 	return &tree{
 		root: root, nodes: map[common.Hash]*node{root.Hash: root}, slots: map[uint64]*node{root.Slot: root},
-		leaves: []*node{root}, path: []*node{root}, tip: root, just: root,
+		leaves: []*node{root}, path: []*node{root}, tip: root, just: root, limit: ^uint64(0),
 	}
 }
 
@@ -143,6 +145,10 @@ func (t *tree) insert(n *node) {
 		t.leaves = append(t.leaves, n)
 	}
 	p.children = append(p.children, n)
+	if n.Slot > t.limit {
+		t.hides = true
+		return
+	}
 	if h := t.head(); p == h || n.better(h) && t.below(n, t.just) {
 		t.choose(n)
 	}
@@ -164,17 +170,54 @@ func (t *tree) justify(n *node) {
 func (t *tree) best(a *node) *node {
 	var b *node
 	for _, l := range t.leaves {
+		if t.hides && l.Slot > t.limit {
+			if l = t.visible(l); l == nil || l.Height < a.Height {
+				continue
+			}
+		}
 		if (b == nil || l.better(b)) && t.below(l, a) {
 			b = l
 		}
 	}
+	if b == nil {
+		return a // all that descends from it is ahead of the time, or it is itself
+	}
 	return b
+}
+
+// visible is the newest block of l's chain that the time has reached; nil if that is below the LIB.
+func (t *tree) visible(l *node) *node {
+	if l, _ = l.climb(t.limit); l == nil || l.Height < t.root.Height {
+		return nil
+	}
+	return l
+}
+
+// limitTo says up to which slot the time has come; it reports whether the head changed.
+func (t *tree) limitTo(limit uint64) bool {
+	if limit == t.limit {
+		return false
+	}
+	lower := limit < t.limit
+	t.limit = limit
+	if !lower && !t.hides {
+		return false
+	}
+	t.hides = false
+	for _, l := range t.leaves {
+		t.hides = t.hides || l.Slot > limit
+	}
+	old := t.head()
+	if !lower || t.hides {
+		t.choose(t.best(t.just))
+	}
+	return t.head() != old
 }
 
 // beaten reports whether a leaf other than l that descends from a is better than l, or l does not descend from a.
 func (t *tree) beaten(l, a *node) bool {
 	for _, o := range t.leaves {
-		if o != l && o.better(l) && t.below(o, a) {
+		if o != l && o.Slot <= t.limit && o.better(l) && t.below(o, a) {
 			return true
 		}
 	}

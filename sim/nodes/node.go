@@ -20,6 +20,7 @@ import (
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/consensus"
+	readclock "github.com/bornode/bornode/consensus/clock"
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/internal/vfs/faultfs"
 	bornode "github.com/bornode/bornode/node"
@@ -239,7 +240,7 @@ func (l *life) openConsensus() (err error) {
 	deps := consensus.Deps{
 		Params: w.genesis.Parameters(), Genesis: l.chain.Genesis().Hash(), Schedule: w.genesis.Schedule(),
 		Chain: l.chain, Store: l.store, Network: out, Ready: l.ready, Txs: l.transactions, Repaired: l.store.Repaired,
-		Now: n.clock.Now, Log: l.log.Named("consensus"),
+		Now: n.clock.Now, Clocks: out.readings, FinalHeader: l.store.HeaderByHeight, Log: l.log.Named("consensus"),
 	}
 	if n.signer != nil {
 		deps.Signer = n.signer
@@ -258,7 +259,7 @@ func (l *life) openConsensus() (err error) {
 	}
 	syncDeps := blocksync.Deps{
 		Host: l.host, Blocks: l.store, Pool: latePool{l}, Params: w.genesis.Parameters(), Genesis: l.chain.Genesis().Hash(),
-		Identity: identity, Repairs: l.store, Log: l.log.Named("sync"),
+		Identity: identity, Repairs: l.store, Now: n.clock.Now, Log: l.log.Named("sync"),
 		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { l.driver.PeerSigner(a, started) },
 	}
 	bornode.AdaptConsensus(&syncDeps, l.driver)
@@ -396,6 +397,14 @@ func (o *outlet) BroadcastBlock(b *block.Block, from string) {
 	if m := o.m.Load(); m != nil {
 		m.BroadcastBlock(b, from)
 	}
+}
+
+// readings are what the sync manager knows of other producers' clocks.
+func (o *outlet) readings() []readclock.Reading {
+	if m := o.m.Load(); m != nil {
+		return m.Clocks()
+	}
+	return nil
 }
 
 // BroadcastVotes implements consensus.Network.

@@ -1,0 +1,218 @@
+package consensus
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/clock"
+	"github.com/bornode/bornode/consensus/dpos"
+)
+
+// networkTime is the time of rule 12 as this node knows it. It is read by the machine's goroutine and by that of
+// execution; a mutex guards it.
+type networkTime struct {
+	own      func() time.Time       // the machine's own clock; its wall part is used
+	peers    func() []clock.Reading // of the other producers' clocks; nil: the own clock is the network's
+	self     common.Address
+	observer bool
+	wait     time.Duration // without enough clocks the start of a signer waits so long for them, from began on
+	base     time.Time     // origin of the monotonic clock
+
+	mu        sync.Mutex
+	time      clock.Time
+	schedules []block.Schedule
+	certified time.Duration // a certificate proves that this time has come
+	began     time.Duration // of the start, on the monotonic clock
+	running   bool
+}
+
+// timeReading is one reading of the network's time.
+type timeReading struct {
+	Now    time.Duration // since 1970
+	Wall   time.Duration // the machine's own clock at that instant
+	Clocks clock.Consensus
+	State  clock.State
+	Sets   int
+	Peers  map[common.Address]time.Duration // other producers' clocks minus the monotonic one
+	Mono   time.Duration
+}
+
+// clockWaitTurns is how many turns a signer waits after its start for the clocks of a quorum; the start of rule 11 begins
+// behind that.
+const clockWaitTurns = 4
+
+func newNetworkTime(d *Deps, self common.Address) *networkTime {
+	turn := d.Params.Slot() * time.Duration(d.Params.TurnSlots) //nolint:gosec // bounded by genesis
+	return &networkTime{own: d.Now, peers: d.Clocks, self: self, observer: self == (common.Address{}), wait: clockWaitTurns * turn, base: time.Now()}
+}
+
+// read gives the network's time.
+func (n *networkTime) read() timeReading {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	mono := time.Since(n.base)
+	r := timeReading{Mono: mono, Wall: time.Duration(n.own().UnixNano())}
+	if n.peers == nil {
+		r.Clocks = clock.Consensus{Known: 1, Needed: 1, Enough: true, Offset: r.Wall - mono}
+	} else {
+		r.Peers = n.offsets(mono)
+		r.Clocks = clock.Combine(n.schedules, n.self, r.Wall-mono, r.Peers)
+	}
+	r.Now = n.time.Advance(clock.Input{
+		Mono: mono, Wall: r.Wall, Clocks: r.Clocks, WaitOver: n.running && !n.observer && mono-n.began >= n.wait, Certified: n.certified,
+	})
+	r.State, r.Sets = n.time.State(), n.time.Sets()
+	return r
+}
+
+// offsets are the clocks of others that were read less than a minute ago, minus the monotonic clock.
+func (n *networkTime) offsets(mono time.Duration) map[common.Address]time.Duration {
+	out := make(map[common.Address]time.Duration)
+	for _, r := range n.peers() {
+		if at := r.At.Sub(n.base); mono-at <= clock.MaxAge {
+			out[r.Account] = r.Wall - at
+		}
+	}
+	return out
+}
+
+// now is the network's time.
+func (n *networkTime) now() time.Time { return time.Unix(0, int64(n.read().Now)) }
+
+// start begins the wait for other clocks.
+func (n *networkTime) start() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.began, n.running = time.Since(n.base), true
+}
+
+// follow tells which schedules' clocks count and which time a certificate proves.
+func (n *networkTime) follow(schedules []block.Schedule, certified time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.schedules, n.certified = schedules, max(n.certified, certified)
+}
+
+// NetworkTime is the network's time as this node knows it (rule 12 of consensus/dpos).
+func (d *Driver) NetworkTime() time.Time { return d.time.now() }
+
+// tick tells the machine what time it is.
+func (c *core) tick() {
+	r := c.d.time.read()
+	c.time = r
+	now := r.Now - time.Duration(c.d.deps.Params.SlotStart(0).UnixNano())
+	c.unset = r.State == clock.Unset && c.d.self != (common.Address{})
+	_ = c.step(dpos.Clocks{Enough: r.Clocks.Enough})
+	if r.State == clock.Unset || r.Sets != c.timeSets {
+		c.timeSets, c.wake = r.Sets, 0
+		_ = c.step(dpos.TimeSet{Now: now})
+	}
+	if !c.unset {
+		_ = c.step(dpos.Tick{Now: now})
+	}
+}
+
+// followTime tells the clock what the machine knows: whose clocks count, and what certificates prove. A quorum votes for
+// no block before max_clock_error before its slot, so one that is certified proves that this time has come.
+func (c *core) followTime() {
+	p := &c.d.deps.Params
+	slot := max(c.machine.Justified().Slot, c.machine.LIB().Slot)
+	var certified time.Duration
+	if slot > 0 {
+		certified = time.Duration(p.SlotStart(slot).Add(-p.MaxClockError()).UnixNano())
+	}
+	c.d.time.follow(c.machine.ChildSchedules(), certified)
+}
+
+// timeSilence is why a signer casts no vote for reasons of time, in the form of silence; "" if time is no reason.
+func (d *Driver) timeSilence(w dpos.TimeWait, r *timeReading) (cause, text string) {
+	switch {
+	case w.FewClocks:
+		cause = "clocks"
+		if r.State != clock.Unset {
+			cause = "lost clocks"
+		}
+		return cause, fmt.Sprintf("it knows the clocks of %d producers and needs those of %d, its own included; connect it to more producers", r.Clocks.Known, r.Clocks.Needed)
+	case w.Ahead > 0:
+		at := d.deps.Params.SlotStart(w.Ahead)
+		return "ahead", fmt.Sprintf("a vote of slot %d was signed when clocks were wrong, and that slot begins at %s; it seals blocks meanwhile and votes from then on", w.Ahead, at.UTC().Format(time.RFC3339))
+	}
+	return "", ""
+}
+
+// clockAlarms tells of clocks that are off: the machine's own, and other producers' (rule 12).
+type clockAlarms struct {
+	next map[common.Address]time.Duration // when the account may be told of again, on the monotonic clock; the zero account: this machine
+}
+
+// clockAlarmEvery is how often a clock that stays off is told.
+const clockAlarmEvery = time.Minute
+
+// check logs what is off, each clock at most once a minute, and once that it is right again.
+func (a *clockAlarms) check(r *timeReading, limit time.Duration, log *zap.Logger) {
+	if !r.Clocks.Enough {
+		return
+	}
+	if a.next == nil {
+		a.next = make(map[common.Address]time.Duration)
+	}
+	median := r.Mono + r.Clocks.Offset
+	a.judge(common.Address{}, r.Wall-median, r.Mono, limit, log)
+	for who, offset := range r.Peers {
+		a.judge(who, offset-r.Clocks.Offset, r.Mono, limit, log)
+	}
+	for who := range a.next {
+		if _, known := r.Peers[who]; !known && who != (common.Address{}) {
+			delete(a.next, who) // gone: nothing is known of its clock
+		}
+	}
+}
+
+func (a *clockAlarms) judge(who common.Address, off, mono, limit time.Duration, log *zap.Logger) {
+	next, told := a.next[who]
+	own := who == (common.Address{})
+	if !own {
+		log = log.With(zap.Stringer("producer", who))
+	}
+	log = log.With(zap.Duration("offset", off), zap.Duration("max_clock_error", limit))
+	switch {
+	case off.Abs() <= limit:
+		if told {
+			delete(a.next, who)
+			log.Info(map[bool]string{true: "this machine's clock is right again", false: "a producer's clock is right again"}[own])
+		}
+	case told && mono < next:
+	case own:
+		a.next[who] = mono + clockAlarmEvery
+		log.Warn("this machine's clock is off by more than max_clock_error from those of the producers: this node goes on by their median; set the clock right (chrony, NTP)")
+	default:
+		a.next[who] = mono + clockAlarmEvery
+		log.Warn("a producer's clock is off by more than max_clock_error from the median: its operator must set it right")
+	}
+}
+
+// clockCheckEvery is how often the node looks at the clocks.
+const clockCheckEvery = time.Second
+
+// watchClocks looks at the clocks until ctx ends.
+func (d *Driver) watchClocks(ctx context.Context) {
+	t := time.NewTicker(clockCheckEvery)
+	defer t.Stop()
+	var alarms clockAlarms
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			r := d.time.read()
+			d.m.showClocks(&r)
+			alarms.check(&r, d.deps.Params.MaxClockError(), d.log)
+		}
+	}
+}

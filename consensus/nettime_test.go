@@ -1,0 +1,241 @@
+package consensus
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/clock"
+)
+
+// clocks are the own clocks of a lab's machines: how far each is off, and what each node sees of the others'.
+type clocks struct {
+	l    *lab
+	off  [8]atomic.Int64
+	deaf [8]atomic.Bool // reads no other clock
+	logs [8]*observer.ObservedLogs
+}
+
+func newClocks(l *lab) *clocks { return &clocks{l: l} }
+
+func (k *clocks) set(off time.Duration, ids ...int) {
+	for _, i := range ids {
+		k.off[i].Store(int64(off))
+	}
+}
+
+func (k *clocks) own(id int) time.Time { return time.Now().Add(time.Duration(k.off[id].Load())) }
+
+// start starts a node whose machine has the clock k says.
+func (k *clocks) start(m *member) {
+	m.start(func(_ *Config, d *Deps) {
+		core, logs := observer.New(zap.InfoLevel)
+		k.logs[m.id], d.Log = logs, zap.New(core)
+		d.Now = func() time.Time { return k.own(m.id) }
+		d.Clocks = func() (out []clock.Reading) {
+			for i := range k.l.signers {
+				if i != m.id && !k.deaf[m.id].Load() && !k.l.isCut(i, m.id) {
+					out = append(out, clock.Reading{Account: k.l.signers[i].Account(), Wall: time.Duration(k.own(i).UnixNano()), At: time.Now()})
+				}
+			}
+			return out
+		}
+	})
+}
+
+func (k *clocks) startAll() {
+	for _, m := range k.l.nodes {
+		k.start(m)
+	}
+}
+
+// told reports whether a node's log has a line.
+func (k *clocks) told(id int, text string) bool {
+	return k.logs[id].FilterMessageSnippet(text).Len() > 0
+}
+
+// onTime checks every vote and every block from now on: none before max_clock_error before its slot by the true time. It
+// returns how many votes were seen.
+func (k *clocks) onTime() *atomic.Int64 {
+	var seen atomic.Int64
+	p := k.l.params
+	k.l.setTap(func(v block.Vote) {
+		seen.Add(1)
+		if early := p.SlotStart(v.Target.Slot).Sub(time.Now()); early > p.MaxClockError() {
+			k.l.t.Errorf("a vote of slot %d was cast %s before it", v.Target.Slot, early)
+		}
+	})
+	return &seen
+}
+
+func (l *lab) lag(id int) uint64 {
+	s := l.nodes[id].driver.Status()
+	now, _ := l.params.SlotAt(time.Now())
+	return now - s.LIB.Slot
+}
+
+// A common time source jumps: the clocks of half of the producers are 180 s ahead for 12 s, then of all. Finality goes on,
+// nothing of a far slot is signed, and the nodes name what they see.
+func TestJumpOfClocksDoesNotStopFinality(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		k := newClocks(l)
+		k.startAll()
+		l.slots(4)
+		k.onTime()
+		k.set(180*time.Second, 0, 1)
+		for range 6 {
+			l.slots(4)
+			require.LessOrEqual(t, l.lag(0), uint64(4))
+			require.LessOrEqual(t, l.lag(3), uint64(4))
+		}
+		require.True(t, k.told(0, "this machine's clock is off"))
+		require.True(t, k.told(3, "a producer's clock is off"))
+		require.False(t, k.told(3, "this machine's clock is off"))
+		k.set(180*time.Second, 0, 1, 2, 3)
+		l.slots(12)
+		require.LessOrEqual(t, l.lag(2), uint64(4), "all clocks jump: the time follows by 1 ms per second")
+		k.set(0, 0, 1, 2, 3)
+		l.slots(4)
+		require.True(t, k.told(0, "this machine's clock is right again"))
+		require.LessOrEqual(t, l.lag(2), uint64(4))
+	})
+}
+
+// A producer whose clock is 3 s, or half a second, ahead or behind, from its start or later, makes its blocks when the
+// others expect them: none is early, all are taken, it votes, and it says that its clock is wrong.
+func TestWrongClockOfOneProducerCostsNothing(t *testing.T) {
+	for _, off := range []time.Duration{3 * time.Second, 500 * time.Millisecond, -3 * time.Second} {
+		t.Run(off.String(), func(t *testing.T) {
+			inBubble(t, 4, func(l *lab) {
+				k := newClocks(l)
+				k.set(off, 1)
+				k.startAll()
+				l.slots(2)
+				k.onTime()
+				before := l.sealed(1)
+				l.slots(16)
+				require.Equal(t, before+4, l.sealed(1))
+				require.LessOrEqual(t, l.lag(0), uint64(4))
+				for slot, made := range madeBlocks(l.nodes[0]) {
+					if l.schedule.Owner(slot, l.params.TurnSlots).Account == l.signers[1].Account() {
+						require.True(t, made, "slot %d is no part of the chain", slot)
+					}
+				}
+				require.True(t, k.told(1, "this machine's clock is off"))
+				require.True(t, k.told(0, "a producer's clock is off"))
+				require.False(t, l.nodes[1].driver.Status().Silent)
+			})
+		})
+	}
+}
+
+// madeBlocks tells of each slot up to the newest final block whether it has a block.
+func madeBlocks(m *member) map[uint64]bool {
+	out := make(map[uint64]bool)
+	finals := m.chain.finals()
+	for s := uint64(4); s < finals[len(finals)-1].Slot(); s++ {
+		out[s] = false
+	}
+	for _, b := range finals {
+		out[b.Slot()] = true
+	}
+	return out
+}
+
+// A producer that knows too few clocks casts no vote, says why, and after a wait seals by its own clock; with the clocks
+// it votes again.
+func TestTooFewClocksCastNoVote(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		k := newClocks(l)
+		k.deaf[2].Store(true)
+		k.startAll()
+		votes, seals := l.signs(2)
+		l.slots(6)
+		require.Zero(t, votes())
+		require.Zero(t, seals())
+		s := l.nodes[2].driver.Status()
+		require.True(t, s.Silent)
+		require.Contains(t, s.Why, "knows the clocks of 1 producers and needs those of 3")
+		require.LessOrEqual(t, l.lag(0), uint64(4), "three are a quorum")
+		l.slots(18)
+		require.Zero(t, votes())
+		require.NotZero(t, seals(), "production never waits for ever")
+		require.True(t, k.told(2, "the signer casts no vote"))
+		k.deaf[2].Store(false)
+		l.slots(8)
+		require.NotZero(t, votes())
+		require.False(t, l.nodes[2].driver.Status().Silent)
+	})
+}
+
+// A producer that ran by its own wrong clock while it knew no other follows theirs at once when it does.
+func TestTimeAloneIsSetRight(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		k := newClocks(l)
+		l.early = true
+		k.set(-20*time.Second, 2)
+		k.deaf[2].Store(true)
+		k.startAll()
+		l.slots(40)
+		require.InDelta(t, 20, time.Since(l.nodes[2].driver.NetworkTime()).Seconds(), 0.1)
+		k.deaf[2].Store(false)
+		l.slots(1)
+		require.InDelta(t, 0, time.Since(l.nodes[2].driver.NetworkTime()).Seconds(), 0.001)
+		require.Equal(t, clock.Set, l.nodes[2].driver.core.time.State)
+	})
+}
+
+// The clocks of more than half were wrong at the start, so votes of far slots are in the logs. After a restart with right
+// clocks the producers seal, cast no vote before those slots come, and say so; then finality goes on by itself.
+func TestFarVotesInTheLogsAreWaitedFor(t *testing.T) {
+	const far = 20 * time.Second
+	inBubble(t, 4, func(l *lab) {
+		l.early = true // what is on its way to a node that is started with the right clock
+		k := newClocks(l)
+		k.set(far, 0, 1, 2, 3)
+		k.startAll()
+		l.slots(10)
+		require.NotZero(t, l.nodes[0].driver.Status().LIB.Height)
+		for _, m := range l.nodes {
+			m.kill()
+		}
+		k.set(0, 0, 1, 2, 3)
+		began := time.Now()
+		k.startAll()
+		l.slots(14)
+		require.False(t, time.Since(began) > far)
+		for i, m := range l.nodes {
+			s := m.driver.Status()
+			require.True(t, s.Silent, "node %d", i)
+			require.Contains(t, s.Why, "was signed when clocks were wrong")
+			require.True(t, k.told(i, "was signed when clocks were wrong"))
+		}
+		l.slots(int((far-time.Since(began))/slotTime) + 24)
+		for i, m := range l.nodes {
+			require.False(t, m.driver.Status().Silent, "node %d", i)
+			require.LessOrEqual(t, l.lag(i), uint64(4))
+		}
+	})
+}
+
+// A block that comes earlier than max_clock_error before its slot is not taken, and one within it is.
+func TestEarlyBlocksAreRefused(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.nodes[0].start(nil)
+		d := l.nodes[0].driver
+		early := l.params.SlotStart(9).Add(-l.params.MaxClockError())
+		time.Sleep(time.Until(early) - time.Millisecond)
+		owner := l.schedule.Owner(9, l.params.TurnSlots)
+		b := assemble(&l.params, l.genesis, 1, 9, owner.Account, &block.Record{}, nil, nil)
+		b = sealBy(b, l.signers[l.schedule.Index(owner.Account)])
+		require.ErrorIs(t, d.AddBlock(context.Background(), b), ErrFuture)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, d.AddBlock(context.Background(), b), "the machine is told the time before it judges")
+	})
+}

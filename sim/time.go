@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"github.com/bornode/bornode/consensus/clock"
+	"github.com/bornode/bornode/consensus/dpos"
+)
+
+// ClockFault sets the own clocks of machines off for a time.
+type ClockFault struct {
+	From, To time.Duration
+	Nodes    []int
+	Jump     time.Duration
+}
+
+// reading is what a node saw of another's own clock.
+type reading struct {
+	offset time.Duration // the clock minus the monotonic one, which is the world's time
+	at     time.Duration
+}
+
+// ownClock is what the machine's own clock shows; an adversary says what it likes.
+func (n *node) ownClock() time.Duration {
+	own := n.w.now + n.skew
+	for _, f := range n.w.s.Clocks {
+		if n.w.now < f.From || n.w.now >= f.To {
+			continue
+		}
+		for _, id := range f.Nodes {
+			if id == n.id {
+				own += f.Jump
+			}
+		}
+	}
+	return own
+}
+
+func (n *node) toldClock() time.Duration {
+	if n.adversary != nil && n.w.s.LyingClocks {
+		return time.Duration(n.w.rand.Int64N(int64(48*time.Hour))) - 24*time.Hour
+	}
+	return n.ownClock()
+}
+
+// seeClock takes a reading of another's clock.
+func (n *node) seeClock(from *node, wall time.Duration) {
+	n.clocks[from.self()] = reading{wall - n.w.now, n.w.now}
+	n.combined = 0
+}
+
+// clock is the network's time as the node knows it (rule 12).
+func (n *node) clock() time.Duration {
+	own := n.ownClock()
+	p := &n.w.s.Params
+	if n.combined == 0 || n.w.now >= n.combined { // else nothing can have changed but a clock, which is seen soon enough
+		offsets := make(map[common.Address]time.Duration, len(n.clocks))
+		for a, r := range n.clocks {
+			if n.w.now-r.at <= clock.MaxAge {
+				offsets[a] = r.offset
+			}
+		}
+		n.known = clock.Combine(n.m.ChildSchedules(), n.self(), own-n.w.now, offsets)
+		n.combined = n.w.now + p.Slot()/4
+	}
+	var certified time.Duration
+	if slot := max(n.m.Justified().Slot, n.m.LIB().Slot); slot > 0 {
+		certified = time.Duration(slot)*p.Slot() - p.MaxClockError() //nolint:gosec // small
+	}
+	wait := 4 * p.Slot() * time.Duration(p.TurnSlots) //nolint:gosec // small
+	return n.time.Advance(clock.Input{
+		Mono: n.w.now, Wall: own, Clocks: n.known, WaitOver: n.w.now-n.began >= wait, Certified: certified,
+	})
+}
+
+// tellTime tells the machine what time it is, as the driver does before each event.
+func (n *node) tellTime() {
+	now := n.clock()
+	n.apply(dpos.Clocks{Enough: n.known.Enough})
+	if n.time.State() == clock.Unset || n.time.Sets() != n.sets {
+		n.sets = n.time.Sets()
+		n.apply(dpos.TimeSet{Now: now})
+	}
+	if n.time.State() != clock.Unset {
+		n.apply(dpos.Tick{Now: now})
+	}
+}
+
+func (n *node) apply(ev dpos.Event) {
+	if err := n.m.Step(ev); err != nil {
+		n.w.check.violation("machine", "node %d refuses %T: %v", n.id, ev, err)
+	}
+}
+
+// timePoll is how often a node looks at the time while it is not set.
+const timePoll = 50 * time.Millisecond
+
+// wake tells the machine the time at an alarm, and again until the alarm's time has come: the time may run slower than
+// the world's.
+func (n *node) wake(alarm time.Duration) {
+	n.tellTime()
+	n.work()
+	if n.down || n.alarm != alarm {
+		return // another alarm took its place
+	}
+	if left := alarm - n.clock(); left > 0 {
+		n.w.after(max(left, time.Millisecond), n, func() { n.wake(alarm) })
+	}
+}
+
+// awaitClocks looks at the time until it is set.
+func (n *node) awaitClocks() {
+	n.tellTime()
+	n.work()
+	if n.time.State() == clock.Unset {
+		n.w.after(timePoll, n, n.awaitClocks)
+	}
+}
