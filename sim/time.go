@@ -55,7 +55,9 @@ func (n *node) seeClock(from *node, wall time.Duration) {
 func (n *node) clock() time.Duration {
 	own := n.ownClock()
 	p := &n.w.s.Params
-	if n.combined == 0 || n.w.now >= n.combined { // else nothing can have changed but a clock, which is seen soon enough
+	if n.w.s.Bugs.SkipFirstSync { // bugs of a start show only in one that waits for nobody, as a node's that exchanges no clocks
+		n.known = clock.Consensus{Known: 1, Needed: 1, Enough: true, Offset: own - n.w.now}
+	} else if n.combined == 0 || n.w.now >= n.combined { // else nothing can have changed but a clock, which is seen soon enough
 		offsets := make(map[common.Address]time.Duration, len(n.clocks))
 		for a, r := range n.clocks {
 			if n.w.now-r.at <= clock.MaxAge {
