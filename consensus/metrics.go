@@ -23,7 +23,7 @@ type metrics struct {
 	rangeBlocks                                      *prometheus.CounterVec // mode
 	rangeRate                                        prometheus.Gauge
 	entered                                          prometheus.Counter
-	clockOffset, knownClocks                         prometheus.Gauge
+	clockOffset, networkOffset, knownClocks          prometheus.Gauge
 	forks                                            prometheus.Gauge
 }
 
@@ -63,6 +63,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m.forks = f.Gauge("fork_alarms", "blocks of other histories that a quorum signed as final; above 0 this node signs nothing")
 	clocks := meters.New(reg, "clock")
 	m.clockOffset = clocks.Gauge("offset_seconds", "this machine's clock minus the median of the producers' clocks; 0 while too few of them are known")
+	m.networkOffset = clocks.Gauge("network_offset_seconds", "the network's time minus the median of the producers' clocks, which it follows by 1 ms per second; 0 while too few of them are known")
 	m.knownClocks = clocks.Gauge("known_producers", "producers whose clocks are known, the own included, of the schedule that lacks most")
 	if err := errors.Join(f.Err(), clocks.Err()); err != nil {
 		return nil, fmt.Errorf("register metrics of consensus: %w", err)
@@ -75,7 +76,9 @@ func (m *metrics) showClocks(r *timeReading) {
 	m.knownClocks.Set(float64(r.Clocks.Known))
 	if r.Clocks.Enough {
 		m.clockOffset.Set((r.Wall - r.Mono - r.Clocks.Offset).Seconds())
+		m.networkOffset.Set((r.Now - r.Mono - r.Clocks.Offset).Seconds())
 	} else {
 		m.clockOffset.Set(0)
+		m.networkOffset.Set(0)
 	}
 }

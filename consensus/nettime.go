@@ -146,9 +146,10 @@ func (d *Driver) timeSilence(w dpos.TimeWait, r *timeReading) (cause, text strin
 	return "", ""
 }
 
-// clockAlarms tells of clocks that are off: the machine's own, and other producers' (rule 12).
+// clockAlarms tells of clocks that are off: the machine's own, other producers', and the network's time (rule 12).
 type clockAlarms struct {
-	next map[common.Address]time.Duration // when the account may be told of again, on the monotonic clock; the zero account: this machine
+	next    map[common.Address]time.Duration // when the account may be told of again, on the monotonic clock; the zero account: this machine
+	network map[common.Address]time.Duration // likewise; one entry
 }
 
 // clockAlarmEvery is how often a clock that stays off is told.
@@ -160,12 +161,13 @@ func (a *clockAlarms) check(r *timeReading, limit time.Duration, log *zap.Logger
 		return
 	}
 	if a.next == nil {
-		a.next = make(map[common.Address]time.Duration)
+		a.next, a.network = make(map[common.Address]time.Duration), make(map[common.Address]time.Duration)
 	}
 	median := r.Mono + r.Clocks.Offset
-	a.judge(common.Address{}, r.Wall-median, r.Mono, limit, log)
+	judge(a.network, common.Address{}, r.Now-median, r.Mono, limit, networkClock, log)
+	judge(a.next, common.Address{}, r.Wall-median, r.Mono, limit, ownClock, log)
 	for who, offset := range r.Peers {
-		a.judge(who, offset-r.Clocks.Offset, r.Mono, limit, log)
+		judge(a.next, who, offset-r.Clocks.Offset, r.Mono, limit, peerClock, log.With(zap.Stringer("producer", who)))
 	}
 	for who := range a.next {
 		if _, known := r.Peers[who]; !known && who != (common.Address{}) {
@@ -174,26 +176,35 @@ func (a *clockAlarms) check(r *timeReading, limit time.Duration, log *zap.Logger
 	}
 }
 
-func (a *clockAlarms) judge(who common.Address, off, mono, limit time.Duration, log *zap.Logger) {
-	next, told := a.next[who]
-	own := who == (common.Address{})
-	if !own {
-		log = log.With(zap.Stringer("producer", who))
+// clockText is what is said of a clock that is off, and of one that is right again.
+type clockText struct{ off, right string }
+
+var (
+	networkClock = clockText{
+		"the network's time is off by more than max_clock_error from the producers' clocks: they were wrong when it was set, or jumped since; it follows by 1 ms per second (docs/operations.md, Clocks)",
+		"the network's time is right again",
 	}
+	ownClock = clockText{
+		"this machine's clock is off by more than max_clock_error from those of the producers: this node goes on by their median; set the clock right (chrony, NTP)",
+		"this machine's clock is right again",
+	}
+	peerClock = clockText{
+		"a producer's clock is off by more than max_clock_error from the median: its operator must set it right",
+		"a producer's clock is right again",
+	}
+)
+
+// judge tells of one clock; next holds those that were told as off.
+func judge(next map[common.Address]time.Duration, who common.Address, off, mono, limit time.Duration, text clockText, log *zap.Logger) {
 	log = log.With(zap.Duration("offset", off), zap.Duration("max_clock_error", limit))
+	again, told := next[who]
 	switch {
-	case off.Abs() <= limit:
-		if told {
-			delete(a.next, who)
-			log.Info(map[bool]string{true: "this machine's clock is right again", false: "a producer's clock is right again"}[own])
-		}
-	case told && mono < next:
-	case own:
-		a.next[who] = mono + clockAlarmEvery
-		log.Warn("this machine's clock is off by more than max_clock_error from those of the producers: this node goes on by their median; set the clock right (chrony, NTP)")
-	default:
-		a.next[who] = mono + clockAlarmEvery
-		log.Warn("a producer's clock is off by more than max_clock_error from the median: its operator must set it right")
+	case off.Abs() <= limit && told:
+		delete(next, who)
+		log.Info(text.right)
+	case off.Abs() > limit && (!told || mono >= again):
+		next[who] = mono + clockAlarmEvery
+		log.Warn(text.off)
 	}
 }
 
