@@ -1,6 +1,7 @@
 package blockstore
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/syndtr/goleveldb/leveldb"
@@ -28,7 +29,11 @@ func (s *Store) CompactDerived() (sizes DerivedSizes, err error) {
 	}
 	var n leveldb.Sizes
 	err = s.useDerived(func(db *leveldb.DB) (err error) {
-		if err := db.CompactRange(util.Range{}); err != nil {
+		err = db.CompactRange(util.Range{})
+		if errors.Is(err, leveldb.ErrClosed) { // what goleveldb tells those that wait when a compaction meets damage; the next call tells the cause
+			err = db.CompactRange(util.Range{})
+		}
+		if err != nil {
 			return err
 		}
 		n, err = db.SizeOf(ranges)
