@@ -25,7 +25,7 @@ func upWithClocks(t *testing.T) *clocks {
 	require.NoError(t, err, "%s", out)
 	c.n = upNetwork(t, func(s *Spec) {
 		s.Binary, s.Producers, s.Observers, s.Brokers, s.Direct = settable, 4, 0, 0, true
-		s.Slot = 500 * time.Millisecond
+		s.Slot = 250 * time.Millisecond
 	})
 	for i := range c.n.Nodes {
 		c.restart(i)
@@ -36,7 +36,7 @@ func upWithClocks(t *testing.T) *clocks {
 func (c *clocks) file(node int) string { return filepath.Join(c.dir, c.n.Nodes[node].Account.Hex()) }
 
 func (c *clocks) restart(node int) {
-	require.NoError(c.t, c.n.Restart(c.t.Context(), node, "BORNODE_CLOCK_OFFSET_FILE="+c.file(node)))
+	require.NoError(c.t, c.n.Restart(c.t.Context(), node, "CLOCKFAULT_FILE="+c.file(node)))
 }
 
 func (c *clocks) set(off time.Duration, nodes ...int) {
@@ -75,6 +75,7 @@ func (c *clocks) tells(node int, line string) {
 // The clock of one producer of four may show anything: blocks go on becoming final, its own node and the others name it, and
 // it starts with that clock. A jump of all clocks at once, or of two for a moment, leaves no vote of a far slot behind.
 func TestClocksThatJump(t *testing.T) {
+	t.Parallel() // with one other network: it mostly waits
 	c := upWithClocks(t)
 	c.goesOn("right clocks")
 	for _, off := range []time.Duration{time.Millisecond, -300 * time.Millisecond, 3 * time.Second, -time.Hour, 24 * time.Hour} {

@@ -13,7 +13,7 @@ const CanBeSet = true
 
 // Variable names the file that holds by how much the clock is off, as a duration ("-3s"); it is read with each reading of
 // the clock. Without the variable, or the file, the clock is right.
-const Variable = "BORNODE_CLOCK_OFFSET_FILE"
+const Variable = "CLOCKFAULT_FILE"
 
 // Now is the machine's clock, off by what the file says.
 func Now() time.Time {

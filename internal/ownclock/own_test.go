@@ -26,7 +26,7 @@ func TestReleaseHasNoClockThatCanBeSet(t *testing.T) {
 
 func TestNowIsTheMachinesClock(t *testing.T) {
 	if CanBeSet {
-		t.Setenv("BORNODE_CLOCK_OFFSET_FILE", "")
+		t.Setenv("CLOCKFAULT_FILE", "")
 	}
 	before := time.Now()
 	now := Now()
