@@ -39,7 +39,7 @@ import (
 )
 
 // Version of the programs.
-const Version = "0.2.0"
+const Version = "0.3.0"
 
 // Node is one bornode. New opens it, Run runs it to its end; a Node runs once.
 type Node struct {

