@@ -67,7 +67,7 @@ func (k *clocks) onTime() *atomic.Int64 {
 	p := k.l.params
 	k.l.setTap(func(v block.Vote) {
 		seen.Add(1)
-		if early := p.SlotStart(v.Target.Slot).Sub(time.Now()); early > p.MaxClockError() {
+		if early := time.Until(p.SlotStart(v.Target.Slot)); early > p.MaxClockError() {
 			k.l.t.Errorf("a vote of slot %d was cast %s before it", v.Target.Slot, early)
 		}
 	})
