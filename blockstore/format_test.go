@@ -21,10 +21,10 @@ func TestLaterFormatOfTheFolderIsRefused(t *testing.T) {
 		require.NoError(t, s.Close())
 		text, err := vfs.ReadFile(d, folder.FileName, 100)
 		require.NoError(t, err)
-		require.Equal(t, "bornode blocks 2\n", string(text))
+		require.Equal(t, folder.Line(folder.Blocks, "2"), string(text))
 		require.NoError(t, d.Remove(folder.FileName))
 	}
-	require.NoError(t, vfs.ReplaceFile(d, folder.FileName, []byte("bornode blocks 3\n")))
+	require.NoError(t, vfs.ReplaceFile(d, folder.FileName, []byte(folder.Line(folder.Blocks, "3"))))
 	before := d.Changes()
 	_, err := Inspect(cfg, nil)
 	require.ErrorIs(t, err, folder.ErrUnknown)

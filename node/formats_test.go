@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,7 +59,7 @@ func requireFormats(t *testing.T, c *config.Config) {
 
 // line is what a FORMAT file says of a kind whose version is so much above this program's.
 func line(kind format.Kind, above int) string {
-	return fmt.Sprintf("bornode %s %d\n", kind, format.Version(kind)+above)
+	return format.Line(kind, strconv.Itoa(format.Version(kind)+above))
 }
 
 // A folder of an earlier program without FORMAT files is refused by what its segments say, and not marked as one of this

@@ -190,13 +190,16 @@ func (s *trials) heal(t *testing.T, note string, d damage, random *rand.Rand) (e
 	return end
 }
 
-// lastSentence is the last line of what a process said if it says why it ended.
+// lastSentence is the newest line of what a process said that says why it ended: behind it other goroutines may have said
+// something.
 func lastSentence(said string) string {
-	line := said[strings.LastIndexByte(strings.TrimSpace(said), '\n')+1:]
-	if strings.HasPrefix(line, "bornode: ") || strings.Contains(line, `"level":"fatal"`) {
-		return line
+	sentence := ""
+	for line := range strings.Lines(said) {
+		if strings.HasPrefix(line, "bornode: ") || strings.Contains(line, `"level":"fatal"`) {
+			sentence = line
+		}
 	}
-	return ""
+	return sentence
 }
 
 var startsAt = regexp.MustCompile(`"msg":"bornode starts".*"final":([0-9]+)`)

@@ -3,6 +3,7 @@ package format
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,9 +13,7 @@ import (
 	"github.com/bornode/bornode/internal/vfs"
 )
 
-// FileName is the file in a folder that says in which form the folder's data is: for each kind of data there a line
-//
-//	bornode KIND VERSION
+// FileName is the file in a folder that says in which form the folder's data is: for each kind of data there a Line.
 const FileName = "FORMAT"
 
 // Kind is what a folder holds, or a part of what it holds: parts whose data is single files share a folder.
@@ -42,6 +41,17 @@ var versions = map[Kind]int{
 
 // Version is the form of a kind of data that this program reads and writes.
 func Version(kind Kind) int { return versions[kind] }
+
+// Line is what a FORMAT file says of a kind: bornode KIND VERSION and the CRC-32C of these words, eight hexadecimal digits,
+// by which a turned bit is told from another version.
+func Line(kind Kind, version string) string {
+	words := fmt.Sprintf("bornode %s %s", kind, version)
+	return fmt.Sprintf("%s %s\n", words, checksum(words))
+}
+
+func checksum(words string) string {
+	return fmt.Sprintf("%08x", crc32.Checksum([]byte(words), crc32.MakeTable(crc32.Castagnoli)))
+}
 
 // ErrUnknown means that a folder is of a form that this program does not know. Nothing in the folder may be changed then.
 var ErrUnknown = errors.New("the form of the folder's data is not known")
@@ -80,7 +90,7 @@ func Stamp(fs vfs.FS, dir string, kind Kind) error {
 	lines[kind] = strconv.Itoa(versions[kind])
 	var text []string
 	for k, version := range lines {
-		text = append(text, fmt.Sprintf("bornode %s %s\n", k, version))
+		text = append(text, Line(k, version))
 	}
 	slices.Sort(text)
 	if err := vfs.ReplaceFile(fs, FileName, []byte(strings.Join(text, ""))); err != nil {
@@ -110,9 +120,13 @@ func read(fs vfs.FS, dir string, kind Kind) (map[Kind]string, error) {
 		return nil, fmt.Errorf("read in which form the data of folder %s is: %w", dir, err)
 	}
 	for _, line := range strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n") {
-		rest, ours := strings.CutPrefix(line, "bornode ")
+		end := strings.LastIndexByte(line, ' ')
+		if end < 0 || checksum(line[:end]) != line[end+1:] {
+			continue // damaged
+		}
+		rest, ours := strings.CutPrefix(line[:end], "bornode ")
 		name, version, whole := strings.Cut(rest, " ")
-		if _, known := versions[Kind(name)]; ours && whole && known { // any other line is damaged, or of another program's kind
+		if _, known := versions[Kind(name)]; ours && whole && known { // any other line is of another program's kind
 			lines[Kind(name)] = version
 		}
 	}
