@@ -21,10 +21,10 @@ func TestWalletFolderNamesItsFormat(t *testing.T) {
 		s.Close()
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		require.Equal(t, "bornode wallet 1\n", string(text))
+		require.Equal(t, format.Line(format.Wallet, "1"), string(text))
 		require.NoError(t, os.Remove(file))
 	}
-	require.NoError(t, os.WriteFile(file, []byte("bornode wallet 2\n"), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(format.Line(format.Wallet, "2")), 0o600))
 	require.NoError(t, os.Remove(filepath.Join(cfg.Dir, "lock")))
 	_, err := Open(cfg, nil, nil)
 	require.ErrorIs(t, err, format.ErrUnknown)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +20,11 @@ func TestCommandsRefuseALaterFormat(t *testing.T) {
 		file := filepath.Join(dir, part, format.FileName)
 		sound, err := os.ReadFile(file)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(file, regexp.MustCompile(` \d\n`).ReplaceAll(sound, []byte(" 7\n")), 0o600))
+		later := regexp.MustCompile(`bornode (\S+) \d \S+\n`).ReplaceAllStringFunc(string(sound), func(line string) string {
+			return format.Line(format.Kind(strings.Fields(line)[1]), "7")
+		})
+		require.NotEqual(t, string(sound), later)
+		require.NoError(t, os.WriteFile(file, []byte(later), 0o600))
 		before := contentsOf(t, dir)
 		for _, command := range [][]string{{"run"}, {"fsck"}, {"fsck", "--repair"}, {"export", "--out", out}, {"import", "--in", file}, {"init"}} {
 			if command[0] == "init" && part != "." {
