@@ -16,7 +16,7 @@ func TestMistypedCommandsFail(t *testing.T) {
 		{[]string{"testnt"}, `bornode has no command "testnt"; did you mean "testnet"?`},
 		{[]string{"testnet", "dwn"}, `bornode testnet has no command "dwn"; did you mean "down"?`},
 		{[]string{"genesis", "show"}, `bornode genesis has no command "show"; known are upgrades`},
-		{[]string{"bench", "everything"}, `bornode bench has no command "everything"; known are all, disk, import, network, pubsub, sync, transport`},
+		{[]string{"bench", "everything"}, `bornode bench has no command "everything"; known are all, disk, import, logs, network, pubsub, sync, transport`},
 		{[]string{"help", "strat"}, `bornode has no command "strat"; known are`},
 		{[]string{"fsck", "node0"}, `bornode fsck takes no argument, "node0" is one; see bornode fsck --help`},
 		{[]string{"fsck", "--repare"}, `unknown flag: --repare; did you mean --repair? see bornode fsck --help`},
