@@ -90,13 +90,9 @@ func Disk(ctx context.Context, scale float64, only []string, progress func(strin
 			continue
 		}
 		progress(fmt.Sprintf("making a history of %d blocks of %s", p.Blocks, p.Kind))
-		h, err := makeHistory(ctx, p)
+		h, g, err := makeHistories(ctx, p)
 		if err != nil {
-			return nil, fmt.Errorf("bench: history of %s: %w", p.Kind, err)
-		}
-		g, err := makeGethHistory(h)
-		if err != nil {
-			return nil, fmt.Errorf("bench: history of %s for go-ethereum: %w", p.Kind, err)
+			return nil, err
 		}
 		for _, x := range []struct {
 			program string

@@ -20,6 +20,7 @@ import (
 	"github.com/ethereum/go-ethereum/ethdb/pebble"
 	"github.com/ethereum/go-ethereum/rlp"
 
+	"github.com/bornode/bornode/bench/forge"
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/testnet/load"
@@ -33,6 +34,19 @@ const gethBatch = 2500
 type gethHistory struct {
 	genesis *core.Genesis
 	blocks  [][]byte
+}
+
+// makeHistories makes a history for both programs.
+func makeHistories(ctx context.Context, p forge.Plan) (*history, *gethHistory, error) {
+	h, err := makeHistory(ctx, p)
+	if err != nil {
+		return nil, nil, fmt.Errorf("bench: history of %s: %w", p.Kind, err)
+	}
+	g, err := makeGethHistory(h)
+	if err != nil {
+		return nil, nil, fmt.Errorf("bench: history of %s for go-ethereum: %w", p.Kind, err)
+	}
+	return h, g, nil
 }
 
 // makeGethHistory executes the transactions of h into a chain that go-ethereum takes.

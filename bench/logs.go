@@ -61,20 +61,16 @@ type logAnswerer func(ctx context.Context, q logQueryOf) ([]*types.Log, error)
 func Logs(ctx context.Context, scale float64, runs int, progress func(string)) ([]LogsResult, error) {
 	p := forge.Plan{Kind: forge.Tokens, Txs: 20, Accounts: 1000, Blocks: max(int(4150*scale), 16)}
 	progress(fmt.Sprintf("making a history of %d blocks with %d transfers of a token each", p.Blocks, p.Txs))
-	h, err := makeHistory(ctx, p)
+	h, g, err := makeHistories(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("bench: history of %s: %w", p.Kind, err)
-	}
-	g, err := makeGethHistory(h)
-	if err != nil {
-		return nil, fmt.Errorf("bench: history of %s for go-ethereum: %w", p.Kind, err)
+		return nil, err
 	}
 	m := &logMeasurement{history: h, geth: g, sides: [2]logSide{
 		{program: "bornode"}, {program: fmt.Sprintf("go-ethereum %d.%d.%d", version.Major, version.Minor, version.Patch)},
 	}}
 	for i := range max(runs, 1) {
 		progress(fmt.Sprintf("importing, indexing and asking, round %d", i+1))
-		if err := m.round(ctx); err != nil {
+		if err := m.measureRound(ctx); err != nil {
 			return nil, fmt.Errorf("bench: logs: %w", err)
 		}
 	}
@@ -99,8 +95,8 @@ type logMeasurement struct {
 	logs    int
 }
 
-// round has both chains open at once, so that queries take turns.
-func (m *logMeasurement) round(ctx context.Context) error {
+// measureRound has both chains open at once, so that queries take turns.
+func (m *logMeasurement) measureRound(ctx context.Context) error {
 	_, err := inFolder(func(ours string) (map[string]int64, error) {
 		return inFolder(func(theirs string) (map[string]int64, error) {
 			index := filepath.Join(ours, "log_index")
@@ -174,10 +170,10 @@ func askFilterMaps(ctx context.Context, maps *filtermaps.FilterMaps, q logQueryO
 	if _, err := backend.SyncLogIndex(ctx); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(possible, func(l *types.Log) bool { return l == nil || !matches(l, &q.criteria) }), nil
+	return slices.DeleteFunc(possible, func(l *types.Log) bool { return l == nil || !isMatch(l, &q.criteria) }), nil
 }
 
-func matches(l *types.Log, c *filters.FilterCriteria) bool {
+func isMatch(l *types.Log, c *filters.FilterCriteria) bool {
 	if len(c.Addresses) > 0 && !slices.Contains(c.Addresses, l.Address) || len(c.Topics) > len(l.Topics) {
 		return false
 	}

@@ -361,19 +361,26 @@ func TestCrashWhileReplacing(t *testing.T) {
 	}
 }
 
+// entryOf is where the record of a height lies on the disk of a closed store.
+func entryOf(t *testing.T, disk *faultfs.Disk, height uint64) block.IndexEntry {
+	t.Helper()
+	s := open(t, disk)
+	e, err := s.Entry(height)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	return e
+}
+
 // A block that no start could put into the index by hash, since its record and its index entry were damaged when that index
 // was made, is found by its hash once it was restored.
 func TestRestoredBlockIsFoundByItsHash(t *testing.T) {
 	disk, chain := damaged(t)
-	s := open(t, disk)
 	const lost = 20
-	e, err := s.Entry(lost)
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
+	e := entryOf(t, disk, lost)
 	require.NoError(t, disk.Corrupt(fmt.Sprintf("segments/%08d.seg", e.Segment), flip(int(e.Offset)+60))) //nolint:gosec // small
 	require.NoError(t, disk.Corrupt("index/000000000000.idx", flip(lost*block.IndexEntryBytes+3)))
 	disk.Lose("derived/")
-	s = open(t, disk)
+	s := open(t, disk)
 	require.NoError(t, s.Replace(lost, chain[lost]))
 	got, err := s.Block(chain[lost].Hash())
 	require.NoError(t, err)

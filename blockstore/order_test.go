@@ -164,11 +164,8 @@ func TestReversibleBlockOfAWrongHeightIsRefused(t *testing.T) {
 // A record whose checksum is right and whose body is not that of its header is damage that the scrub finds.
 func TestScrubFindsTheBodyOfAnotherBlock(t *testing.T) {
 	disk, chain := damaged(t)
-	s := open(t, disk)
 	const height = 20
-	e, err := s.Entry(height)
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
+	e := entryOf(t, disk, height)
 	other := &block.Block{SealedHeader: chain[height].SealedHeader, Transactions: chain[height].Transactions}
 	for range chain[height].Senders {
 		other.Senders = append(other.Senders, common.Address{0xee})
@@ -178,7 +175,7 @@ func TestScrubFindsTheBodyOfAnotherBlock(t *testing.T) {
 		copy(b[e.Offset:e.End()], rec)
 		return b
 	}))
-	s = open(t, disk)
+	s := open(t, disk)
 	found, _ := scrubAll(t, s, nil)
 	require.Equal(t, []string{blockstore.ProblemRecord}, found)
 	require.Equal(t, []uint64{height}, s.Damaged())

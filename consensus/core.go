@@ -75,7 +75,7 @@ func openCore(d *Driver) (_ *core, err error) {
 		_ = c.machine.Step(dpos.Halt{})
 	}
 	c.followTime()
-	c.time = d.time.read()
+	c.time = d.time.readTime()
 	lib := c.machine.LIB()
 	c.executed, c.stored = Place{lib.Height, lib.Slot, lib.Hash}, lib.Height
 	return c, c.restore()
@@ -169,7 +169,7 @@ func (c *core) close() error {
 func (c *core) loop(ctx context.Context) error {
 	c.alarm = time.NewTimer(0)
 	defer c.alarm.Stop()
-	c.d.time.start()
+	c.d.time.beginWait()
 	for {
 		if err := c.turn(); err != nil {
 			return err
@@ -225,7 +225,7 @@ func (c *core) secondCopy() error {
 
 // turn ends one turn of the loop.
 func (c *core) turn() error {
-	c.tick()
+	c.tellTime()
 	if err := c.duties(); err != nil || c.fatal != nil {
 		return errors.Join(c.fatal, err)
 	}
@@ -240,7 +240,7 @@ func (c *core) turn() error {
 
 // drain runs this call and those that wait behind it, so that their records share one sync.
 func (c *core) drain(x *call) {
-	c.tick() // what comes in is judged by the present time, not by that of the last turn
+	c.tellTime() // what comes in is judged by the present time, not by that of the last turn
 	for range queueCalls {
 		x.fn(c)
 		if x.read {

@@ -190,11 +190,11 @@ func (d *Driver) Status() Status { return *d.status.Load() }
 
 // sinceGenesis is the network's time since genesis; negative before genesis.
 func (d *Driver) sinceGenesis() time.Duration {
-	return d.time.now().Sub(d.deps.Params.SlotStart(0))
+	return d.time.currentTime().Sub(d.deps.Params.SlotStart(0))
 }
 
 func (d *Driver) slotNow() uint64 {
-	s, _ := d.deps.Params.SlotAt(d.time.now())
+	s, _ := d.deps.Params.SlotAt(d.time.currentTime())
 	return s
 }
 

@@ -144,7 +144,7 @@ func (c *core) final(f *dpos.Final) finalWork {
 	}
 	c.own = nil
 	if c.importing == nil && f.Point.Slot > 0 {
-		c.d.m.finality.Observe(c.d.time.now().Sub(c.d.deps.Params.SlotStart(f.Point.Slot)).Seconds())
+		c.d.m.finality.Observe(c.d.time.currentTime().Sub(c.d.deps.Params.SlotStart(f.Point.Slot)).Seconds())
 	}
 	return w
 }

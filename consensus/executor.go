@@ -118,7 +118,7 @@ func (e *executor) build(ctx context.Context, p *dpos.Produce) (*block.Block, er
 	d := e.d
 	params := &d.deps.Params
 	begin, slot := params.SlotStart(p.Slot), params.Slot()
-	late := d.time.now().Sub(begin)
+	late := d.time.currentTime().Sub(begin)
 	if late >= slot {
 		return nil, fmt.Errorf("%w: slot %d was over %s ago when the parent was ready", errMissed, p.Slot, late-slot)
 	}

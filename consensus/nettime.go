@@ -52,8 +52,8 @@ func newNetworkTime(d *Deps, self common.Address) *networkTime {
 	return &networkTime{own: d.Now, peers: d.Clocks, self: self, observer: self == (common.Address{}), wait: clockWaitTurns * turn, base: time.Now()}
 }
 
-// read gives the network's time.
-func (n *networkTime) read() timeReading {
+// readTime gives the network's time.
+func (n *networkTime) readTime() timeReading {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	mono := time.Since(n.base)
@@ -61,7 +61,7 @@ func (n *networkTime) read() timeReading {
 	if n.peers == nil {
 		r.Clocks = clock.Consensus{Known: 1, Needed: 1, Enough: true, Offset: r.Wall - mono}
 	} else {
-		r.Peers = n.offsets(mono)
+		r.Peers = n.peerOffsets(mono)
 		r.Clocks = clock.Combine(n.schedules, n.self, r.Wall-mono, r.Peers)
 	}
 	r.Now = n.time.Advance(clock.Input{
@@ -71,8 +71,8 @@ func (n *networkTime) read() timeReading {
 	return r
 }
 
-// offsets are the clocks of others that were read less than a minute ago, minus the monotonic clock.
-func (n *networkTime) offsets(mono time.Duration) map[common.Address]time.Duration {
+// peerOffsets are the clocks of others that were read less than a minute ago, minus the monotonic clock.
+func (n *networkTime) peerOffsets(mono time.Duration) map[common.Address]time.Duration {
 	out := make(map[common.Address]time.Duration)
 	for _, r := range n.peers() {
 		if at := r.At.Sub(n.base); mono-at <= clock.MaxAge {
@@ -82,11 +82,11 @@ func (n *networkTime) offsets(mono time.Duration) map[common.Address]time.Durati
 	return out
 }
 
-// now is the network's time.
-func (n *networkTime) now() time.Time { return time.Unix(0, int64(n.read().Now)) }
+// currentTime is the network's time.
+func (n *networkTime) currentTime() time.Time { return time.Unix(0, int64(n.readTime().Now)) }
 
-// start begins the wait for other clocks.
-func (n *networkTime) start() {
+// beginWait begins the wait for other clocks.
+func (n *networkTime) beginWait() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.began, n.running = time.Since(n.base), true
@@ -100,11 +100,11 @@ func (n *networkTime) follow(schedules []block.Schedule, certified time.Duration
 }
 
 // NetworkTime is the network's time as this node knows it (rule 12 of consensus/dpos).
-func (d *Driver) NetworkTime() time.Time { return d.time.now() }
+func (d *Driver) NetworkTime() time.Time { return d.time.currentTime() }
 
-// tick tells the machine what time it is.
-func (c *core) tick() {
-	r := c.d.time.read()
+// tellTime tells the machine what time it is.
+func (c *core) tellTime() {
+	r := c.d.time.readTime()
 	c.time = r
 	now := r.Now - time.Duration(c.d.deps.Params.SlotStart(0).UnixNano())
 	c.unset = r.State == clock.Unset && c.d.self != (common.Address{})
@@ -148,8 +148,13 @@ func (d *Driver) timeSilence(w dpos.TimeWait, r *timeReading) (cause, text strin
 
 // clockAlarms tells of clocks that are off: the machine's own, other producers', and the network's time (rule 12).
 type clockAlarms struct {
-	next    map[common.Address]time.Duration // when the account may be told of again, on the monotonic clock; the zero account: this machine
-	network map[common.Address]time.Duration // likewise; one entry
+	next map[judgedClock]time.Duration // of those that were told as off: when they may be told again, on the monotonic clock
+}
+
+// judgedClock is a clock that may be off; the producer is of peerClock alone.
+type judgedClock struct {
+	text     clockText
+	producer common.Address
 }
 
 // clockAlarmEvery is how often a clock that stays off is told.
@@ -161,17 +166,18 @@ func (a *clockAlarms) check(r *timeReading, limit time.Duration, log *zap.Logger
 		return
 	}
 	if a.next == nil {
-		a.next, a.network = make(map[common.Address]time.Duration), make(map[common.Address]time.Duration)
+		a.next = make(map[judgedClock]time.Duration)
 	}
+	log = log.With(zap.Duration("max_clock_error", limit))
 	median := r.Mono + r.Clocks.Offset
-	judge(a.network, common.Address{}, r.Now-median, r.Mono, limit, networkClock, log)
-	judge(a.next, common.Address{}, r.Wall-median, r.Mono, limit, ownClock, log)
+	a.judge(judgedClock{text: networkClock}, r.Now-median, r.Mono, limit, log)
+	a.judge(judgedClock{text: ownClock}, r.Wall-median, r.Mono, limit, log)
 	for who, offset := range r.Peers {
-		judge(a.next, who, offset-r.Clocks.Offset, r.Mono, limit, peerClock, log.With(zap.Stringer("producer", who)))
+		a.judge(judgedClock{peerClock, who}, offset-r.Clocks.Offset, r.Mono, limit, log.With(zap.Stringer("producer", who)))
 	}
-	for who := range a.next {
-		if _, known := r.Peers[who]; !known && who != (common.Address{}) {
-			delete(a.next, who) // gone: nothing is known of its clock
+	for c := range a.next {
+		if _, known := r.Peers[c.producer]; !known && c.text == peerClock {
+			delete(a.next, c) // gone: nothing is known of its clock
 		}
 	}
 }
@@ -194,17 +200,17 @@ var (
 	}
 )
 
-// judge tells of one clock; next holds those that were told as off.
-func judge(next map[common.Address]time.Duration, who common.Address, off, mono, limit time.Duration, text clockText, log *zap.Logger) {
-	log = log.With(zap.Duration("offset", off), zap.Duration("max_clock_error", limit))
-	again, told := next[who]
+// judge tells of one clock.
+func (a *clockAlarms) judge(c judgedClock, off, mono, limit time.Duration, log *zap.Logger) {
+	log = log.With(zap.Duration("offset", off))
+	again, told := a.next[c]
 	switch {
 	case off.Abs() <= limit && told:
-		delete(next, who)
-		log.Info(text.right)
+		delete(a.next, c)
+		log.Info(c.text.right)
 	case off.Abs() > limit && (!told || mono >= again):
-		next[who] = mono + clockAlarmEvery
-		log.Warn(text.off)
+		a.next[c] = mono + clockAlarmEvery
+		log.Warn(c.text.off)
 	}
 }
 
@@ -221,7 +227,7 @@ func (d *Driver) watchClocks(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			r := d.time.read()
+			r := d.time.readTime()
 			d.m.showClocks(&r)
 			alarms.check(&r, d.deps.Params.MaxClockError(), d.log)
 		}

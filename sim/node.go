@@ -181,7 +181,7 @@ func (n *node) duties(rd *dpos.Ready) {
 	}
 	if rd.Alarm > 0 {
 		n.alarm = rd.Alarm
-		n.w.after(rd.Alarm-n.clock(), n, func() { n.wake(rd.Alarm) })
+		n.w.after(rd.Alarm-n.clock(), n, func() { n.wakeAt(rd.Alarm) })
 	}
 }
 

@@ -99,16 +99,16 @@ func (n *node) apply(ev dpos.Event) {
 // timePoll is how often a node looks at the time while it is not set.
 const timePoll = 50 * time.Millisecond
 
-// wake tells the machine the time at an alarm, and again until the alarm's time has come: the time may run slower than
+// wakeAt tells the machine the time at an alarm, and again until the alarm's time has come: the time may run slower than
 // the world's.
-func (n *node) wake(alarm time.Duration) {
+func (n *node) wakeAt(alarm time.Duration) {
 	n.tellTime()
 	n.work()
 	if n.down || n.alarm != alarm {
 		return // another alarm took its place
 	}
 	if left := alarm - n.clock(); left > 0 {
-		n.w.after(max(left, time.Millisecond), n, func() { n.wake(alarm) })
+		n.w.after(max(left, time.Millisecond), n, func() { n.wakeAt(alarm) })
 	}
 }
 

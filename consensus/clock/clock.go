@@ -112,32 +112,32 @@ func (t *Time) Advance(in Input) time.Duration {
 	median := in.Mono + in.Clocks.Offset
 	switch {
 	case t.state != Set && in.Clocks.Enough:
-		t.set(Set, median)
+		t.setTo(Set, median)
 	case t.state == Unset && in.WaitOver:
-		t.set(Alone, in.Wall)
+		t.setTo(Alone, in.Wall)
 	case t.state == Unset:
 		t.now = in.Wall
 	case t.state == Alone:
-		t.run(passed, in.Wall)
+		t.runTowards(passed, in.Wall)
 	case !in.Clocks.Enough:
 		t.now += passed // the others' clocks are gone: the monotonic one goes on
 	default:
-		t.run(passed, median)
+		t.runTowards(passed, median)
 		// A machine that stood still is behind what a quorum has signed for: it may follow at once, up to the median.
 		if proven := min(in.Certified, median); proven > t.now {
-			t.set(Set, proven)
+			t.setTo(Set, proven)
 		}
 	}
 	return t.now
 }
 
-func (t *Time) set(s State, now time.Duration) {
+func (t *Time) setTo(s State, now time.Duration) {
 	t.state, t.now = s, now
 	t.sets++
 }
 
-// run moves the time by what has passed, and towards the target by at most 1 ms per second.
-func (t *Time) run(passed, target time.Duration) {
+// runTowards moves the time by what has passed, and towards the target by at most 1 ms per second.
+func (t *Time) runTowards(passed, target time.Duration) {
 	slew := passed / slewDivisor
 	t.now += passed
 	t.now += min(max(target-t.now, -slew), slew)

@@ -171,7 +171,7 @@ func (t *tree) best(a *node) *node {
 	var b *node
 	for _, l := range t.leaves {
 		if t.hides && l.Slot > t.limit {
-			if l = t.visible(l); l == nil || l.Height < a.Height {
+			if l = t.newestReached(l); l == nil || l.Height < a.Height {
 				continue
 			}
 		}
@@ -185,8 +185,8 @@ func (t *tree) best(a *node) *node {
 	return b
 }
 
-// visible is the newest block of l's chain that the time has reached; nil if that is below the LIB.
-func (t *tree) visible(l *node) *node {
+// newestReached is the newest block of l's chain that the time has reached; nil if that is below the LIB.
+func (t *tree) newestReached(l *node) *node {
 	if l, _ = l.climb(t.limit); l == nil || l.Height < t.root.Height {
 		return nil
 	}
