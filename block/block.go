@@ -29,6 +29,7 @@ type Record struct {
 	FC         *Certificate // newest precommit certificate, likewise
 	Next       Schedule     // next schedule; only on the last block of an epoch, else nil
 	BodyDigest common.Hash
+	Recovery   common.Hash // that the chain goes on by: only in the first block behind its base (DESIGN §7 rule 13); else zero
 }
 
 // Hash is keccak256 of the record's encoding.
@@ -74,13 +75,21 @@ func (h *SealedHeader) Parent() common.Hash { return h.Header.ParentHash }
 // gives another account.
 func (h *SealedHeader) Signer(d Domain) (common.Address, error) {
 	hash := h.Hash()
-	if !lowS(h.Seal[32:64]) {
-		return common.Address{}, fmt.Errorf("seal of block %d %s has a high s value", h.Number(), hash)
-	}
-	digest := d.SealDigest(hash)
-	pub, err := crypto.Ecrecover(digest[:], h.Seal[:])
+	signer, err := recoverSigner(d.SealDigest(hash), h.Seal[:])
 	if err != nil {
 		return common.Address{}, fmt.Errorf("seal of block %d %s: %w", h.Number(), hash, err)
+	}
+	return signer, nil
+}
+
+// recoverSigner is the account that made a signature of SealLength bytes. A high s value is refused.
+func recoverSigner(digest common.Hash, sig []byte) (common.Address, error) {
+	if !lowS(sig[32:64]) {
+		return common.Address{}, errors.New("the signature has a high s value")
+	}
+	pub, err := crypto.Ecrecover(digest[:], sig)
+	if err != nil {
+		return common.Address{}, err
 	}
 	return common.BytesToAddress(crypto.Keccak256(pub[1:])[12:]), nil
 }

@@ -76,6 +76,8 @@ func TestGoldenVectors(t *testing.T) {
 		"certificate":       hex.EncodeToString(sampleCertificate(Precommit).Encode()),
 		"vote_digest":       sampleDomain.VoteDigest(sampleLink()).Hex(),
 		"seal_digest":       sampleDomain.SealDigest(common.Hash{0x79}).Hex(),
+		"session_digest":    sampleDomain.SessionDigest(common.Address{0xa0}, Session{Number: 2, Nonce: common.Hash{3}}).Hex(),
+		"answer_digest":     sampleDomain.AnswerDigest(sampleAnswer(t, sampleDomain, "a")).Hex(),
 		"possession_digest": PossessionDigest(7, common.Address{0xa0}, BLSKey{0xb0}).Hex(),
 	}
 	path := filepath.Join("testdata", "golden.json")

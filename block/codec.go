@@ -2,6 +2,7 @@ package block
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -36,6 +37,7 @@ type (
 		QC, FC     *Certificate `rlp:"nilList"`
 		Next       Schedule
 		BodyDigest common.Hash
+		Recovery   *common.Hash `rlp:"optional"` // nil: zero
 	}
 	blockWire struct {
 		Sealed       *SealedHeader
@@ -95,7 +97,11 @@ func (v *Vote) DecodeRLP(s *rlp.Stream) error {
 }
 
 func (r *Record) EncodeRLP(w io.Writer) error {
-	return rlp.Encode(w, &recordWire{r.Version, r.Slot, r.QC, r.FC, r.Next, r.BodyDigest})
+	x := recordWire{r.Version, r.Slot, r.QC, r.FC, r.Next, r.BodyDigest, nil}
+	if r.Recovery != (common.Hash{}) {
+		x.Recovery = &r.Recovery
+	}
+	return rlp.Encode(w, &x)
 }
 
 func (r *Record) DecodeRLP(s *rlp.Stream) error {
@@ -112,7 +118,13 @@ func (r *Record) DecodeRLP(s *rlp.Stream) error {
 	if len(x.Next) == 0 {
 		x.Next = nil
 	}
-	*r = Record(x)
+	y := Record{Version: x.Version, Slot: x.Slot, QC: x.QC, FC: x.FC, Next: x.Next, BodyDigest: x.BodyDigest}
+	if x.Recovery != nil {
+		if y.Recovery = *x.Recovery; y.Recovery == (common.Hash{}) {
+			return errors.New("record names a recovery of zeroes, which is written as none")
+		}
+	}
+	*r = y
 	return nil
 }
 

@@ -62,9 +62,9 @@ func isRegular(h *types.Header) bool {
 }
 
 // isRegularRecord reports whether the compact form can express the record: certificates of the kind of their place, on
-// links that lead upwards and end below the record's slot.
+// links that lead upwards and end below the record's slot. That of the first block after a recovery is none: there is one.
 func isRegularRecord(r *Record) bool {
-	if r.Version != RecordVersion || len(r.Next) > MaxProducers {
+	if r.Version != RecordVersion || len(r.Next) > MaxProducers || r.Recovery != (common.Hash{}) {
 		return false
 	}
 	if c := r.QC; c != nil && (c.Kind != Prevote || !hasRegularParts(c, r.Slot) || c.Source.Slot > c.Target.Slot) {

@@ -25,5 +25,30 @@ func (e ErrCorrupt) Error() string {
 
 func (e ErrCorrupt) Unwrap() error { return e.Cause }
 
+// ErrNoReceipts says that the receipts of the irreversible block of this height are neither stored nor can they be made
+// again by executing it: they come from a peer, as a damaged block does. Find it with errors.As.
+type ErrNoReceipts struct {
+	Height uint64
+	Cause  error
+}
+
+func (e ErrNoReceipts) Error() string {
+	if e.Soon() {
+		return fmt.Sprintf("receipts of block %d are missing in this node's store and cannot be made again yet: %v", e.Height, e.Cause)
+	}
+	return fmt.Sprintf("receipts of block %d are missing in this node's store and cannot be made again: %v", e.Height, e.Cause)
+}
+
+// Soon reports that the node can make them itself when it is ready, which the cause tells of.
+func (e ErrNoReceipts) Soon() bool { return errors.As(e.Cause, new(NotReady)) }
+
+func (e ErrNoReceipts) Unwrap() error { return e.Cause }
+
+// NotReady marks the cause of an error as one that ends by itself soon after a start: nothing is lost, and nothing too old.
+type NotReady struct{ Cause error }
+
+func (e NotReady) Error() string { return e.Cause.Error() }
+func (e NotReady) Unwrap() error { return e.Cause }
+
 // IsAbsent reports whether a store's error says that there is no such thing, rather than that it cannot be read.
 func IsAbsent(err error) bool { return errors.Is(err, ErrNotFound) || errors.Is(err, ErrPruned) }

@@ -12,4 +12,8 @@ const (
 	MaxGasLimit     = 1 << 40
 	MaxHeaderBytes  = 64 << 10 // encoded sealed header: two certificates and a full schedule fit easily
 	MaxVoteBytes    = 512      // encoded vote
+
+	MaxToldVotes          = 128       // of a session answer: the newest of each kind, half and half
+	MaxToldSessions       = 4         // of a session answer
+	MaxSessionAnswerBytes = 256 << 10 // encoded session answer: its votes, half of them with a certificate, a header and two certificates
 )

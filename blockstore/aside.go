@@ -1,9 +1,13 @@
 package blockstore
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,6 +26,9 @@ const (
 	asideReversible = "unlinked-blocks"  // reversible blocks whose ancestors are missing
 )
 
+// asideTime is the form of the time in a folder's name.
+const asideTime = "2006-01-02T150405Z"
+
 // asideFolder is the folder, below the store's directory, of what this start sets aside for a reason.
 func (s *Store) asideFolder(reason string) (string, error) {
 	s.told.Lock()
@@ -29,7 +36,7 @@ func (s *Store) asideFolder(reason string) (string, error) {
 	if dir := s.asides[reason]; dir != "" {
 		return dir, nil
 	}
-	base := time.Now().UTC().Format("2006-01-02T150405Z") + "-" + reason
+	base := time.Now().UTC().Format(asideTime) + "-" + reason
 	for i := 1; i <= maxAsideTries; i++ {
 		dir := asideDir + "/" + base
 		if i > 1 {
@@ -75,8 +82,15 @@ func (s *Store) setAside(reason, name, why string) error {
 	return nil
 }
 
-// keepAside writes a copy of what is about to be cut to the aside folder, durably.
+// keepAside writes a copy of what is about to be cut to the aside folder, durably. Bytes that the newest folder of the reason holds
+// already, as when a start is repeated, are not copied again.
 func (s *Store) keepAside(reason, name string, data []byte, why string) error {
+	if to, err := s.keptBefore(reason, name, data); err != nil {
+		return fmt.Errorf("keep a copy of %s aside: %w", name, err)
+	} else if to != "" {
+		s.tellAside(name, to, why)
+		return nil
+	}
 	dir, err := s.asideFolder(reason)
 	if err != nil {
 		return fmt.Errorf("keep a copy of %s aside: %w", name, err)
@@ -90,6 +104,37 @@ func (s *Store) keepAside(reason, name string, data []byte, why string) error {
 	}
 	s.tellAside(name, to, why)
 	return nil
+}
+
+// keptBefore finds the copy of the same bytes in the newest folder of a reason that an earlier start made; empty: there is none.
+func (s *Store) keptBefore(reason, name string, data []byte) (to string, err error) {
+	names, err := s.fs.List(asideDir)
+	if err != nil {
+		return "", err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return !isAsideOf(n, reason) })
+	if len(names) == 0 {
+		return "", nil
+	}
+	to = asideDir + "/" + slices.Max(names) + "/" + name // times sort as text
+	kept, err := vfs.ReadFile(s.fs, to, int64(len(data)))
+	if err != nil || !bytes.Equal(kept, data) { // it is absent, cannot be read, or is another
+		return "", nil //nolint:nilerr // a new copy is made
+	}
+	return to, nil
+}
+
+// isAsideOf tells whether a folder was made for a reason: TIME-REASON, or TIME-REASON-N.
+func isAsideOf(folder, reason string) bool {
+	if len(folder) < len(asideTime) {
+		return false
+	}
+	rest, ok := strings.CutPrefix(folder[len(asideTime):], "-"+reason)
+	if !ok || rest == "" {
+		return ok
+	}
+	_, err := strconv.ParseUint(strings.TrimPrefix(rest, "-"), 10, 16)
+	return err == nil
 }
 
 func (s *Store) tellAside(name, to, why string) {

@@ -103,10 +103,7 @@ func damageMeta(t *testing.T, disk *faultfs.Disk, rng *rand.Rand) (what string) 
 // error says what to do, or every block that the LIB covers is there.
 func TestDamagedMeta(t *testing.T) {
 	disk0, chain, records := metaInTables(t)
-	runs := 120
-	if long {
-		runs = 2000
-	}
+	runs := seeds(2000, 600, 120)
 	opened, refused, whole := 0, 0, 0
 	for seed := range uint64(runs) { //nolint:gosec // positive
 		rng := rand.New(rand.NewPCG(seed, 5))
@@ -241,17 +238,25 @@ func TestUnlistedSegmentOfAnotherBranchIsNotListed(t *testing.T) {
 	require.NotZero(t, report.Found)
 }
 
-// TestFullDiskKeepsNoPiecesAside: a start that cannot keep a copy leaves nothing of it, so starts do not fill a full disk.
-func TestFullDiskKeepsNoPiecesAside(t *testing.T) {
-	disk := faultfs.New()
+// withUnknownRecord is the disk of a store of five blocks whose segment, which is named, holds a sixth one behind them that the store
+// does not know: a start keeps a copy of it and cuts it.
+func withUnknownRecord(t *testing.T) (disk *faultfs.Disk, chain []*block.Block, segment string) {
+	t.Helper()
+	disk = faultfs.New()
 	s := open(t, disk)
-	chain := line(nil, 6, 1, 1, 40)
+	chain = line(nil, 6, 1, 1, 40)
 	require.NoError(t, s.AppendFinal(chain[:5], final(chain[:5]...)))
-	name := s.Segments()[0].Name
+	segment = s.Segments()[0].Name
 	require.NoError(t, s.Close())
-	require.NoError(t, disk.Corrupt(name, func(b []byte) []byte {
+	require.NoError(t, disk.Corrupt(segment, func(b []byte) []byte {
 		return append(slices.Clone(b), sealedRecord(5, chain[5].Hash(), chain[5].Encode())...)
 	}))
+	return disk, chain, segment
+}
+
+// TestFullDiskKeepsNoPiecesAside: a start that cannot keep a copy leaves nothing of it, so starts do not fill a full disk.
+func TestFullDiskKeepsNoPiecesAside(t *testing.T) {
+	disk, chain, _ := withUnknownRecord(t)
 	disk.SetPlan(func(c faultfs.Change) faultfs.Verdict {
 		if c.Kind == faultfs.Write && strings.HasPrefix(c.Name, "aside/") {
 			return faultfs.Verdict{Err: syscall.ENOSPC, Short: 10}
@@ -265,4 +270,28 @@ func TestFullDiskKeepsNoPiecesAside(t *testing.T) {
 	}
 	disk.SetPlan(nil, 1)
 	requireChain(t, open(t, disk), chain[:5])
+}
+
+// TestRepeatedStartsKeepOneCopy: a supervisor repeats a start that fails behind its copy; the same bytes are kept once.
+func TestRepeatedStartsKeepOneCopy(t *testing.T) {
+	disk, chain, name := withUnknownRecord(t)
+	disk.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if c.Kind == faultfs.Truncate && c.Name == name {
+			return faultfs.Verdict{Err: syscall.EIO}
+		}
+		return faultfs.Verdict{}
+	}, 1)
+	for range 3 {
+		_, err := blockstore.Open(config(disk), nil, nil)
+		require.ErrorIs(t, err, syscall.EIO)
+	}
+	disk.SetPlan(nil, 1)
+	requireChain(t, open(t, disk), chain[:5])
+	copies := 0
+	for name := range contents(t, disk) {
+		if strings.HasPrefix(name, "aside/") {
+			copies++
+		}
+	}
+	require.Equal(t, 1, copies)
 }

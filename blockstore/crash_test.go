@@ -25,6 +25,17 @@ import (
 // long is true for the long form of the tests.
 var long = os.Getenv("BORNODE_LONG") == "1"
 
+// seeds is how many seeds a test takes: in storms, in the long form, else.
+func seeds(storm, longer, short int) int {
+	switch {
+	case os.Getenv("BORNODE_STORMS") != "":
+		return storm
+	case long:
+		return longer
+	}
+	return short
+}
+
 // The crash tests run a script of steps. Each step is one call that the store promises to make durable whole or not at
 // all, so what is found after a crash must be the state after the last acknowledged step, or after the step that was
 // under way. Nothing else is demanded: not that the step under way is absent, nor anything of derived data but that it
@@ -236,13 +247,9 @@ func (r *runner) finish(disk *faultfs.Disk, from int, small bool, what string) {
 // TestCrashAtEveryChange crashes the machine before the 1st, 2nd, ... change of the disk, with nothing unsynced kept
 // and with several choices of what is.
 func TestCrashAtEveryChange(t *testing.T) {
-	seeds := uint64(3)
-	if long {
-		seeds = 25
-	}
 	points := 0
 	for _, small := range []bool{false, true} {
-		for seed := range seeds {
+		for seed := range uint64(seeds(25, 8, 3)) { //nolint:gosec // positive
 			for at := 1; ; at++ {
 				r, disk := newRunner(t), faultfs.New()
 				disk.SetPlan(func(c faultfs.Change) faultfs.Verdict { return faultfs.Verdict{Crash: c.Number == at} }, seed*1000+seed*uint64(at))
@@ -267,11 +274,7 @@ func TestCrashAtEveryChange(t *testing.T) {
 
 // TestCrashAgainAndAgain crashes at random changes, also while a store recovers from the crash before.
 func TestCrashAgainAndAgain(t *testing.T) {
-	runs := 60
-	if long {
-		runs = 1500
-	}
-	for seed := range uint64(runs) { //nolint:gosec // positive
+	for seed := range uint64(seeds(1500, 400, 60)) { //nolint:gosec // positive
 		rng := rand.New(rand.NewPCG(seed, 7))
 		small := rng.IntN(2) == 0
 		r, disk := newRunner(t), faultfs.New()
@@ -413,10 +416,7 @@ func TestCrashAtEveryFailpoint(t *testing.T) {
 
 // TestCrashUnderConcurrentPuts: whatever was acknowledged to any of several callers is there.
 func TestCrashUnderConcurrentPuts(t *testing.T) {
-	runs := 20
-	if long {
-		runs = 400
-	}
+	runs := seeds(400, 150, 20)
 	root := child(nil, 0, 0, 0)
 	for seed := range uint64(runs) { //nolint:gosec // positive
 		rng := rand.New(rand.NewPCG(seed, 3))

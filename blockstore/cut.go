@@ -42,10 +42,11 @@ func (s *Store) Cut() (*Cut, error) {
 		return nil, fmt.Errorf("the store holds no irreversible block yet: %w", ErrNotFound)
 	}
 	c := &Cut{First: hexutil.Uint64(s.lib.First), Height: hexutil.Uint64(s.lib.Height), Hash: s.lib.Hash, Root: s.root}
-	if s.qc != nil {
+	isOfLIB := func(x *block.Certificate) bool { return x != nil && x.Target.Hash == s.lib.Hash } // a recovery's base has none of its own
+	if isOfLIB(s.qc) {
 		c.QC = s.qc.Encode()
 	}
-	if s.fc != nil {
+	if isOfLIB(s.fc) {
 		c.FC = s.fc.Encode()
 	}
 	for _, seg := range s.sealed {

@@ -12,9 +12,10 @@ import (
 // damagedHeights are the irreversible blocks that a reader could not read and that nobody has restored yet: the one
 // place that says so. Every read of the store that meets damage notes it, whoever reads, and tells the synchronisation
 // at once (wanted), which asks for the list (Damaged), fetches the blocks from peers and calls Replace. Readers of one
-// block share its repair (repairs.go). What does not fit is noted by a later read.
+// block share its repair (repairs.go). What does not fit is noted by a later read. A second list of this kind has the
+// blocks whose receipts must come from peers (receipts.go).
 type damagedHeights struct {
-	wanted chan struct{} // capacity 1: a block was noted, or a reader began to wait for one
+	wanted chan struct{} // capacity 1, shared by both lists: a block was noted, or a reader began to wait for one
 
 	mu      sync.Mutex
 	heights map[uint64]*damagedBlock
@@ -111,16 +112,20 @@ func (s *Store) readRemembered() error {
 // Damaged lists the irreversible blocks, lowest first, that reads found damaged or missing and that were not replaced
 // since; at most maxDamagedHeights. Safe for concurrent use and cheap while there are none.
 func (s *Store) Damaged() []uint64 {
-	first := s.FirstHeight()
-	s.damaged.mu.Lock()
-	defer s.damaged.mu.Unlock()
-	if len(s.damaged.heights) == 0 {
+	return s.damaged.list(s.FirstHeight())
+}
+
+// list gives the heights, lowest first, and forgets those below the first one that is kept.
+func (d *damagedHeights) list(first uint64) []uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.heights) == 0 {
 		return nil
 	}
-	out := make([]uint64, 0, len(s.damaged.heights))
-	for h := range s.damaged.heights {
+	out := make([]uint64, 0, len(d.heights))
+	for h := range d.heights {
 		if h < first { // pruned since
-			s.damaged.forgetLocked(h)
+			d.forgetLocked(h)
 			continue
 		}
 		out = append(out, h)

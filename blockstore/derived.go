@@ -9,7 +9,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/syndtr/goleveldb/leveldb"
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"github.com/syndtr/goleveldb/leveldb/util"
@@ -27,18 +26,20 @@ type TxLocation struct {
 // PutReceipts stores the receipts of an executed block and indexes its transactions by receipts[i].TxHash. It is
 // derived data: not synced, so a power cut may lose the newest (a kill of the process does not).
 func (s *Store) PutReceipts(hash common.Hash, height uint64, receipts types.Receipts) error {
-	stored := make([]*types.ReceiptForStorage, len(receipts))
-	batch := new(leveldb.Batch)
-	for i, r := range receipts {
-		stored[i] = (*types.ReceiptForStorage)(r)
-		batch.Put(txKey(r.TxHash, height, i), nil)
-	}
-	b, err := rlp.EncodeToBytes(stored)
+	b, err := block.EncodeReceipts(receipts)
 	if err != nil {
 		return fmt.Errorf("encode receipts of block %d %s: %w", height, hash, err)
 	}
+	batch := new(leveldb.Batch)
+	for i, r := range receipts {
+		batch.Put(txKey(r.TxHash, height, i), nil)
+	}
 	batch.Put(blockKey(prefixReceipts, height, hash), b)
-	return s.writeDerived(batch)
+	if err := s.writeDerived(batch); err != nil {
+		return err
+	}
+	s.receiptless.forget(height) // if another block's of this height are missing, a reader notes it again
+	return nil
 }
 
 func (s *Store) writeDerived(batch *leveldb.Batch) error {
@@ -80,6 +81,19 @@ func (s *Store) Receipts(hash common.Hash) (types.Receipts, error) {
 
 // ReceiptsAt are the receipts of a block whose height the caller knows; the block itself need not be stored yet.
 func (s *Store) ReceiptsAt(height uint64, hash common.Hash) (types.Receipts, error) {
+	b, err := s.storedReceipts(height, hash)
+	if err != nil {
+		return nil, err
+	}
+	rs, err := block.DecodeReceipts(b)
+	if err != nil {
+		return nil, fmt.Errorf("receipts of block %d %s are damaged: %w", height, hash, err)
+	}
+	return rs, nil
+}
+
+// storedReceipts are the bytes of ReceiptsAt.
+func (s *Store) storedReceipts(height uint64, hash common.Hash) ([]byte, error) {
 	b, err := s.getDerived(blockKey(prefixReceipts, height, hash))
 	if err != nil {
 		if closed := s.closedError(err); closed != nil {
@@ -90,15 +104,7 @@ func (s *Store) ReceiptsAt(height uint64, hash common.Hash) (types.Receipts, err
 	if b == nil {
 		return nil, fmt.Errorf("receipts of block %d %s: %w", height, hash, ErrNotFound)
 	}
-	var stored []*types.ReceiptForStorage
-	if err := rlp.DecodeBytes(b, &stored); err != nil {
-		return nil, fmt.Errorf("receipts of block %d %s are damaged: %w", height, hash, err)
-	}
-	out := make(types.Receipts, len(stored))
-	for i, r := range stored {
-		out[i] = (*types.Receipt)(r)
-	}
-	return out, nil
+	return b, nil
 }
 
 // Transaction says where a transaction is: in an irreversible block if it is in one, else in the highest reversible

@@ -12,7 +12,7 @@ const (
 	segmentDir = "segments"
 	indexDir   = "index"
 	metaDir    = "meta"
-	derivedDir = "derived"
+	derivedDir = DerivedDir
 	lockName   = "LOCK"
 
 	newMetaDir  = "meta.new" // the primary database while it is rebuilt
@@ -21,6 +21,9 @@ const (
 
 	indexFileEntries = block.IndexFileEntries // entries of one index file: 3 MiB
 )
+
+// DerivedDir is the directory, below the store's, of the database of what is made from the blocks.
+const DerivedDir = "derived"
 
 // AsideDir is the directory, below the store's, of what starts set aside: a folder for each time and reason.
 const AsideDir = "aside"

@@ -37,6 +37,9 @@ const (
 	ProblemDerived      = "derived"      // the database of derived data; opening the store for use rebuilds it
 )
 
+// ReceiptsRemedy says how absent receipts come back.
+const ReceiptsRemedy = "a running node makes receipts again when they are asked for, from the states it keeps (chain.state_history) or with a peer's; bornode rebuild state brings all back where no blocks were pruned"
+
 // Problem is one finding.
 type Problem struct {
 	Kind     string
@@ -60,6 +63,9 @@ type Report struct {
 	Bytes           uint64 // of their encodings
 	Transactions    uint64
 	Reversible      int
+	WithReceipts    uint64 // irreversible blocks that have transactions, and so receipts
+	Receiptless     uint64 // of those, the ones whose receipts are absent: execution makes them, or makes them again
+	ReceiptlessFrom uint64 // height of the first of them
 	Found, Repaired int
 	Problems        []Problem
 	Moved           []Aside  // set aside when the store was opened
@@ -255,10 +261,30 @@ func (c *fsck) block(seg Segment, w walked) error {
 	if err := c.index(seg, w); err != nil {
 		return err
 	}
+	c.receipts(b)
 	if c.opts.Transactions {
 		return c.transactions(b)
 	}
 	return nil
+}
+
+// receipts looks for a block's receipts. The report counts those that are absent, since a block that was not executed has none; with
+// Transactions each is a problem.
+func (c *fsck) receipts(b *block.Block) {
+	if len(b.Transactions) == 0 {
+		return
+	}
+	c.report.WithReceipts++
+	there, err := c.s.hasDerived(blockKey(prefixReceipts, b.Number(), b.Hash()))
+	if err == nil && there {
+		return
+	}
+	if c.report.Receiptless++; c.report.Receiptless == 1 {
+		c.report.ReceiptlessFrom = b.Number()
+	}
+	if c.opts.Transactions {
+		c.problem(ProblemReceipts, b.Number(), false, "the receipts of block %d are missing; %s", b.Number(), ReceiptsRemedy)
+	}
 }
 
 func (c *fsck) index(seg Segment, w walked) error {
@@ -280,7 +306,7 @@ func (c *fsck) index(seg Segment, w walked) error {
 }
 
 func (c *fsck) transactions(b *block.Block) error {
-	missing, hash := 0, b.Hash()
+	missing := 0
 	for i, tx := range b.Transactions {
 		key := txKey(tx.Hash(), b.Number(), i)
 		if there, err := c.s.hasDerived(key); err != nil || !there {
@@ -290,9 +316,6 @@ func (c *fsck) transactions(b *block.Block) error {
 	}
 	if missing > 0 {
 		c.problem(ProblemTransactions, b.Number(), c.opts.Repair, "%d of %d transactions of block %d are missing from the index", missing, len(b.Transactions), b.Number())
-	}
-	if there, err := c.s.hasDerived(blockKey(prefixReceipts, b.Number(), hash)); len(b.Transactions) > 0 && (err != nil || !there) {
-		c.problem(ProblemReceipts, b.Number(), false, "the receipts of block %d are missing; execute it again", b.Number())
 	}
 	return c.flushLarge()
 }

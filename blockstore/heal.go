@@ -10,6 +10,7 @@ import (
 	"github.com/syndtr/goleveldb/leveldb"
 	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
 	"github.com/syndtr/goleveldb/leveldb/opt"
+	"github.com/syndtr/goleveldb/leveldb/storage"
 	"go.uber.org/zap"
 )
 
@@ -58,10 +59,15 @@ func (s *Store) useDerivedOf(round int, use func(*leveldb.DB) error) error {
 	})
 }
 
+// isCorrupted is goleveldb's IsCorrupted for an error that is wrapped too.
+func isCorrupted(err error) bool {
+	return errors.As(err, new(*lerrors.ErrCorrupted)) || errors.As(err, new(*storage.ErrCorrupted))
+}
+
 // isDamage reports whether an error of a database says that its files cannot be read: damaged, lost, or not given by the
 // disk.
 func isDamage(err error) bool {
-	return lerrors.IsCorrupted(err) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.EIO)
+	return isCorrupted(err) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.EIO)
 }
 
 // replaceDerived sets a damaged database aside and begins a new one, which a goroutine of its own completes: from the blocks,

@@ -192,7 +192,8 @@ func (l *levelStorage) Open(fd storage.FileDesc) (storage.Reader, error) {
 		err = checkTableFooter(f, size, fd)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		_ = f.Close()   // was only read
+		return nil, err // as it is: goleveldb knows damage by the error's type
 	}
 	return levelReader{io.NewSectionReader(f, 0, size), f}, nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/syndtr/goleveldb/leveldb"
-	lerrors "github.com/syndtr/goleveldb/leveldb/errors"
 	"github.com/syndtr/goleveldb/leveldb/opt"
 	"github.com/syndtr/goleveldb/leveldb/util"
 
@@ -40,7 +39,7 @@ func (s *Store) openMeta() error {
 		if s.meta, err = s.openMetaAt(metaDir); err == nil {
 			err = s.load(super, false)
 		}
-		if !lerrors.IsCorrupted(err) && !errors.As(err, new(setBackError)) {
+		if !isCorrupted(err) && !errors.As(err, new(setBackError)) {
 			return metaError(err)
 		}
 		c.damage = err.Error()

@@ -42,11 +42,12 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		return 0
 	})
 	gauge("damaged_blocks", "Irreversible blocks known to be damaged that are not fetched again yet.", func() float64 { return float64(len(s.Damaged())) })
-	gauge("repair_waiting_readers", "Readers that wait for a damaged block to be fetched again.", func() float64 { return float64(s.damaged.waitingReaders()) })
+	gauge("missing_receipts", "Irreversible blocks whose receipts are missing, cannot be made again, and are not fetched from a peer yet.", func() float64 { return float64(len(s.LostReceipts())) })
+	gauge("repair_waiting_readers", "Readers that wait for a damaged block, or receipts that are missing, to be fetched again.", func() float64 { return float64(s.damaged.waitingReaders() + s.receiptless.waitingReaders()) })
 	return &metrics{
-		repairWaits:       counter("repair_waits_total", "Waits of readers for a damaged block to be fetched again."),
+		repairWaits:       counter("repair_waits_total", "Waits of readers for a damaged block, or receipts that are missing, to be fetched again."),
 		derivedReplaced:   counter("derived_replaced_total", "Damaged databases of derived data that were set aside and begun anew while the node ran."),
-		repairWaitsFailed: counter("repair_waits_failed_total", "Reads that met a damaged block and could not wait until it was whole: no peer has it, it took too long, or too many waited."),
+		repairWaitsFailed: counter("repair_waits_failed_total", "Reads that met a damaged block, or receipts that are missing, and could not wait until they were whole: no peer has them, it took too long, or too many waited."),
 		commits:           counter("commits_total", "Groups of operations made durable by one sync."),
 		grouped:           counter("operations_total", "Operations made durable."),
 		appended:          counter("appended_bytes", "Bytes appended to segments."),

@@ -60,6 +60,7 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 	if log == nil {
 		log = zap.NewNop()
 	}
+	wanted := make(chan struct{}, 1)
 	s := &Store{
 		cfg: cfg, fs: cfg.FS, looking: looking, log: log, gate: newGate(),
 		blocks:  newBlockCache(cfg.CacheBytes),
@@ -67,7 +68,7 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 		ops:     make(chan *op, maxQueuedOps),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}), replaced: make(chan struct{}, 1),
-		damaged: damagedHeights{wanted: make(chan struct{}, 1)},
+		damaged: damagedHeights{wanted: wanted}, receiptless: damagedHeights{wanted: wanted},
 		derived: derivedDatabase{atOnce: recentHashes},
 	}
 	if err := s.open(); err != nil {
@@ -171,6 +172,9 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(names) == 0 && s.has && s.lib.Height > s.lib.First {
+		s.finding(ProblemDerived, 0, fmt.Sprintf("the database %s of derived data is missing: opening the store for use rebuilds its indexes; %s", derivedDir, ReceiptsRemedy))
+	}
 	doubtful, err := marksDoubtful(s.fs, derivedDir, names)
 	if err != nil {
 		return nil, err
@@ -184,7 +188,7 @@ func (s *Store) openDerived() (*leveldb.DB, error) {
 	if err == nil {
 		db, err = s.checkDerivedForm(db)
 	}
-	if s.derivedMarked.Store(false); lerrors.IsCorrupted(err) {
+	if s.derivedMarked.Store(false); isCorrupted(err) {
 		s.damagedDerived(err)
 		doubtful = false
 		db, err = s.beginDerived()

@@ -22,47 +22,78 @@ type repairAttempt struct {
 }
 
 // ReadRepaired calls read, which reads blocks of the store, and calls it again after every repair of an irreversible
-// block that it found damaged: the caller sees no damage that a peer can mend in time. It is the only place that waits
-// for a reader: at most store.repair_wait for all repairs of one call together, until ctx ends, until the
-// synchronisation says that no connected peer has the block, and not at all if maxWaitingReaders wait already. The error
-// then wraps block.ErrCorrupt, which names the height; the block stays wanted. read must be safe to repeat. Not for the
-// goroutines that mend blocks or execute them.
+// block that it found damaged or without its receipts: the caller sees no damage that a peer can mend in time. It is the
+// only place that waits for a reader: at most store.repair_wait for all repairs of one call together, until ctx ends,
+// until the synchronisation says that no connected peer has what is missing, and not at all if maxWaitingReaders wait
+// already. The error then wraps block.ErrCorrupt or block.ErrNoReceipts, which name the height; it stays wanted. read must
+// be safe to repeat. Not for the goroutines that mend blocks or execute them.
 func (s *Store) ReadRepaired(ctx context.Context, read func() error) error {
 	var timer *time.Timer
 	for {
 		err := read()
-		var damage ErrCorrupt
-		if err == nil || s.cfg.RepairWait <= 0 || !errors.As(err, &damage) {
+		m := s.mendable(err)
+		if m == nil || s.cfg.RepairWait <= 0 {
 			return err
-		}
-		if last, _ := s.LIB(); damage.Height > last {
-			return err // nobody fetches a reversible block while the store holds its record
 		}
 		if timer == nil {
 			timer = time.NewTimer(s.cfg.RepairWait)
 			defer timer.Stop()
 		}
-		if cause := s.awaitRepair(ctx, damage.Height, timer.C); cause != nil {
+		if cause := s.awaitRepair(ctx, m.list, m.height, timer.C); cause != nil {
 			s.metrics.repairWaitsFailed.Inc()
-			return block.ErrCorrupt{Height: damage.Height, Cause: fmt.Errorf("%w (%w)", damage.Cause, cause)}
+			return m.failed(cause)
 		}
 	}
+}
+
+// mendable is what an error of a read says is missing and a peer can send.
+type mendable struct {
+	list   *damagedHeights
+	height uint64
+	failed func(cause error) error // the read's error, with why it was not mended in time
+}
+
+// mendable is nil for other errors, and for a reversible block: nobody fetches it while the store holds its record.
+func (s *Store) mendable(err error) *mendable {
+	var damage ErrCorrupt
+	var without block.ErrNoReceipts
+	m := new(mendable)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &damage):
+		m.list, m.height = &s.damaged, damage.Height
+		m.failed = func(cause error) error {
+			return ErrCorrupt{Height: damage.Height, Cause: fmt.Errorf("%w (%w)", damage.Cause, cause)}
+		}
+	case errors.As(err, &without):
+		m.list, m.height = &s.receiptless, without.Height
+		m.failed = func(cause error) error {
+			return block.ErrNoReceipts{Height: without.Height, Cause: fmt.Errorf("%w (%w)", without.Cause, cause)}
+		}
+	default:
+		return nil
+	}
+	if last, _ := s.LIB(); m.height > last {
+		return nil
+	}
+	return m
 }
 
 // AwaitRepair waits for a damaged irreversible block without a bound of time: for the execution at a start. nil: it may be
 // read again. The error says that nobody can send the block now, that too many wait, or why the wait was ended; the block
 // stays wanted, and the call may be repeated.
 func (s *Store) AwaitRepair(ctx context.Context, height uint64) error {
-	return s.awaitRepair(ctx, height, nil)
+	return s.awaitRepair(ctx, &s.damaged, height, nil)
 }
 
-// awaitRepair is nil when the block of a height may be read again.
-func (s *Store) awaitRepair(ctx context.Context, height uint64, late <-chan time.Time) error {
-	a, err := s.damaged.join(height)
+// awaitRepair is nil when what a list has of a height may be read again.
+func (s *Store) awaitRepair(ctx context.Context, list *damagedHeights, height uint64, late <-chan time.Time) error {
+	a, err := list.join(height)
 	if a == nil {
 		return err
 	}
-	defer s.damaged.leave()
+	defer list.leave()
 	s.metrics.repairWaits.Inc()
 	select {
 	case <-a.ended:
@@ -108,14 +139,17 @@ func (d *damagedHeights) waitingReaders() int {
 	return d.waiting
 }
 
-// RepairsWanted has a value whenever Damaged has grown or a reader began to wait for a repair. It is for one receiver,
+// RepairsWanted has a value whenever Damaged or LostReceipts has grown or a reader began to wait for a repair. It is for one receiver,
 // the synchronisation.
 func (s *Store) RepairsWanted() <-chan struct{} { return s.damaged.wanted }
 
 // RepairImpossible ends the waits of the readers of a damaged block: nobody can send it now. The block stays in the list
 // of Damaged, and later readers wait again. It never blocks.
 func (s *Store) RepairImpossible(height uint64, cause error) {
-	d := &s.damaged
+	s.damaged.giveUp(height, cause)
+}
+
+func (d *damagedHeights) giveUp(height uint64, cause error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if b := d.heights[height]; b != nil && b.attempt != nil {

@@ -53,7 +53,7 @@ func examineLevel(fs vfs.FS, dir string) (levelCondition, error) {
 		switch fd.Type {
 		case storage.TypeTable:
 			err := examineTable(fs, name, fd)
-			if lerrors.IsCorrupted(err) {
+			if isCorrupted(err) {
 				c.damage, c.torn = err.Error(), false
 			} else if err != nil {
 				return c, err
@@ -91,7 +91,7 @@ func examineTable(fs vfs.FS, name string, fd storage.FileDesc) error {
 		before, beforeSeq = append(before[:0], key...), seq
 		return nil
 	})
-	if lerrors.IsCorrupted(err) {
+	if isCorrupted(err) {
 		return damaged(err.Error())
 	}
 	return err

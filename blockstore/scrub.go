@@ -25,7 +25,8 @@ type Scrubbed struct {
 // header of its segment, its entry of the height index, its record, that hash, record and body belong together, its
 // places in the indexes by hash and of transactions, and its receipts. It reads files, never the caches, and fills none.
 // A damaged block is noted as any reader's is and comes again from a peer; the rest is put right here, receipts with what
-// makeReceipts gives (executing the block again; nil: they are not). The error says why nothing can be read.
+// makeReceipts gives (executing the block again, or, waited for as any reader waits, from a peer; nil: they are not). The
+// error says why nothing can be read.
 func (s *Store) Scrub(ctx context.Context, from uint64, most int64, makeReceipts func(common.Hash) (types.Receipts, error)) (r Scrubbed, err error) {
 	if s.Empty() {
 		return Scrubbed{End: true}, nil
@@ -39,7 +40,7 @@ func (s *Store) Scrub(ctx context.Context, from uint64, most int64, makeReceipts
 		if r.Bytes >= most || ctx.Err() != nil {
 			return r, nil
 		}
-		c := &scrubbing{s: s, height: h, makeReceipts: makeReceipts, found: &r}
+		c := &scrubbing{ctx: ctx, s: s, height: h, makeReceipts: makeReceipts, found: &r}
 		if err := c.run(); err != nil {
 			return r, fmt.Errorf("read block %d again: %w", h, err)
 		}
@@ -48,6 +49,7 @@ func (s *Store) Scrub(ctx context.Context, from uint64, most int64, makeReceipts
 
 // scrubbing is the check of one block.
 type scrubbing struct {
+	ctx          context.Context
 	s            *Store
 	height       uint64
 	makeReceipts func(common.Hash) (types.Receipts, error)
@@ -180,8 +182,12 @@ func (c *scrubbing) receipts(e IndexEntry, b *block.Block) error {
 	if c.makeReceipts == nil {
 		return nil
 	}
-	if rs, err = c.makeReceipts(e.Hash); err != nil {
-		c.s.log.Warn("receipts that are missing cannot be made again; readers of them are told", zap.Uint64("height", e.Height), zap.Error(err))
+	err = c.s.ReadRepaired(c.ctx, func() (err error) { // so that the heights that wait for peers never become many
+		rs, err = c.makeReceipts(e.Hash)
+		return err
+	})
+	if err != nil {
+		c.s.log.Warn("receipts that are missing cannot be made again and were not fetched yet; readers of them are told", zap.Uint64("height", e.Height), zap.Error(err))
 		return nil
 	}
 	return c.s.PutReceipts(e.Hash, e.Height, rs)

@@ -47,6 +47,7 @@ type Store struct {
 	findings []Problem
 
 	damaged       damagedHeights
+	receiptless   damagedHeights              // whose receipts are missing and cannot be made again
 	derivedMarked atomic.Bool                 // a start will rebuild the derived database, which was told
 	filling       atomic.Pointer[txFilling]   // nil: the index of transactions is whole
 	hashing       atomic.Pointer[hashFilling] // nil: hash -> height is whole

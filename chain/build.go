@@ -21,6 +21,7 @@ type BuildRequest struct {
 	Slot      uint64
 	Coinbase  common.Address
 	QC, FC    *block.Certificate // for the record, and so the mix digest; nil for none
+	Recovery  common.Hash        // for the record of the first block behind a recovery's base; zero else
 	EmptyOnly bool               // no transactions
 	Txs       TxSource           // may be nil
 	Budget    time.Duration      // after which no further transaction is begun; 0: no limit
@@ -75,7 +76,8 @@ func (c *Chain) runOn(p *node, req BuildRequest) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.newRun(c.newHeader(&rules.params, parent, p.hash, req.Slot, req.Coinbase, req.QC, req.FC), db, rules), nil
+	h := c.newHeader(&rules.params, parent, p.hash, req.Slot, req.Coinbase, req.QC, req.FC)
+	return c.newRun(h, req.Recovery, db, rules), nil
 }
 
 // roomForTransactions is how many bytes of transactions and senders a block takes beside header, record and seal.
@@ -158,16 +160,21 @@ func (f *filler) try(tx *types.Transaction) error {
 
 // assemble ends the run and makes record and header.
 func (c *Chain) assemble(f *filler, p *node, req BuildRequest) (*Built, error) {
-	rec := &block.Record{Version: block.RecordVersion, Slot: req.Slot, QC: req.QC, FC: req.FC, BodyDigest: block.BodyDigest(f.txs, f.senders)}
+	rec := &block.Record{Version: block.RecordVersion, Slot: req.Slot, QC: req.QC, FC: req.FC, Recovery: req.Recovery, BodyDigest: block.BodyDigest(f.txs, f.senders)}
 	h := f.header
-	t := p.track.next(&c.params, p.height+1, req.Slot, rec)
+	t, err := c.trackBehind(p.track, p.height+1, req.Slot, rec)
+	if err != nil {
+		return nil, err
+	}
 	requests, next, err := f.finish(t)
 	if err != nil {
 		return nil, fmt.Errorf("build block %d: %w", p.height+1, err)
 	}
 	if len(next) > 0 {
 		rec.Next = next
-		t = p.track.next(&c.params, p.height+1, req.Slot, rec)
+		if t, err = c.trackBehind(p.track, p.height+1, req.Slot, rec); err != nil {
+			return nil, err
+		}
 	}
 	roots := make(chan [2]common.Hash, 1)
 	go func() {

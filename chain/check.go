@@ -55,7 +55,7 @@ type stateCheck struct {
 func CheckState(ctx context.Context, cfg Config, blocks StoredHeaders, full bool) (StateReport, []exit.Finding, error) {
 	c := &stateCheck{cfg: &cfg, blocks: blocks}
 	if _, err := os.Stat(cfg.keyValueDir()); errors.Is(err, os.ErrNotExist) {
-		if height, _ := blocks.LIB(); height > 0 {
+		if height, _ := blocks.LIB(); height > 0 && !c.cannotBeMade() {
 			c.finding(cfg.Dir, fmt.Sprintf("there is no state for the stored blocks up to %d", height), "the next start executes the blocks again, which takes time", false)
 		}
 		return c.report, c.findings, nil
@@ -100,6 +100,7 @@ func (c *stateCheck) run(ctx context.Context, full bool) error {
 	}
 	blob := rawdb.ReadAccountTrieNode(c.store, nil)
 	if len(blob) == 0 || c.failed != nil {
+		c.cannotBeMade()
 		return c.failed // a database that nothing was written to yet
 	}
 	c.report.Root = crypto.Keccak256Hash(blob)
@@ -113,6 +114,17 @@ func (c *stateCheck) run(ctx context.Context, full bool) error {
 		return err
 	}
 	return c.walkState(ctx)
+}
+
+// cannotBeMade reports, and finds, that the blocks which a lost state would be made of again were pruned.
+func (c *stateCheck) cannotBeMade() bool {
+	height, _ := c.blocks.LIB()
+	if height == 0 || c.blocks.FirstHeight() == 0 {
+		return false
+	}
+	c.finding(c.cfg.Dir, fmt.Sprintf("there is no state for the stored blocks up to %d, and it cannot be made again: blocks below %d were pruned", height, c.blocks.FirstHeight()),
+		"put the folder of the state back from a copy of this node, or begin with an empty data folder: bornode restore, or let the node join the network again", false)
+	return true
 }
 
 // findBlock looks for the newest stored block with the root that is on disk.

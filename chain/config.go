@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/ethdb"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/internal/vfs"
 )
 
@@ -26,12 +28,20 @@ type Config struct {
 	SenderWorkers    int           `mapstructure:"sender_workers" comment:"goroutines that recover senders; 0 uses all cores"`
 	Handles          int           `mapstructure:"handles" comment:"open files of the state database"`
 
+	// Recoveries are those that the operator applied, by hash (rule 13).
+	Recoveries map[common.Hash]Recovery `mapstructure:"-"`
 	// FS replaces the operating system's files below Dir, but for those of the database; nil in real use.
 	FS vfs.FS `mapstructure:"-"`
 	// OpenDatabase opens the database of the state; nil in real use, which is Pebble with go-ethereum's ancient directory.
 	// An error says what an OpenFault or a StateFault says. A failure of the disk and damage that shows later are told to
 	// fail, from any goroutine, at most once, with the file if it is known: it should not return.
 	OpenDatabase func(cfg *Config, fail func(file string, err error)) (ethdb.Database, error) `mapstructure:"-"`
+}
+
+// Recovery is what a recovery makes of schedule and election, from the first block behind its base on.
+type Recovery struct {
+	Schedule block.Schedule
+	Lost     []common.Address // producers that are candidates no more
 }
 
 // DefaultConfig suits a node with 2 GiB of memory.

@@ -45,14 +45,16 @@ func readerOf(db *state.StateDB) func() (state.Reader, error) {
 	return func() (state.Reader, error) { return db.Reader(), nil }
 }
 
-// newRun begins a block on its parent's state: what comes into force with it, then the calls of every block's start.
-func (c *Chain) newRun(h *types.Header, db *state.StateDB, rules *blockRules) *run {
+// newRun begins a block on its parent's state: what comes into force with it, the recovery that its record names among that, then
+// the calls of every block's start.
+func (c *Chain) newRun(h *types.Header, recovery common.Hash, db *state.StateDB, rules *blockRules) *run {
 	context := c.Context()
 	evm := vm.NewEVM(c.blockContext(h, context), db, c.config, vm.Config{})
 	evm.SetJumpDestCache(c.jumpDests)
 	evm.SetPrecompileCache(c.precompiles)
 	r := &run{c: c, rules: rules, header: h, db: db, context: context, evm: evm, gas: core.NewGasPool(h.GasLimit)}
 	rules.enforce(db)
+	c.recoverElection(db, recovery, h.Time)
 	db.Finalise(evm.GetRules())
 	blockStart(evm, h)
 	return r
@@ -178,7 +180,7 @@ func (c *Chain) execute(b *block.Block, parent *block.SealedHeader, pt *track) (
 	if err := c.checkHeader(b, &rules.params, parent); err != nil {
 		return nil, err
 	}
-	r := c.newRun(b.Header, db, rules)
+	r := c.newRun(b.Header, b.Record.Recovery, db, rules)
 	defer r.evm.Release()
 	r.receipts = make(types.Receipts, 0, len(b.Transactions))
 	for i, tx := range b.Transactions {
@@ -186,7 +188,10 @@ func (c *Chain) execute(b *block.Block, parent *block.SealedHeader, pt *track) (
 			return nil, r.blame(b, fmt.Errorf("transaction %d %s: %w", i, tx.Hash(), err))
 		}
 	}
-	t := pt.next(&c.params, b.Number(), b.Slot(), b.Record)
+	t, err := c.trackBehind(pt, b.Number(), b.Slot(), b.Record)
+	if err != nil {
+		return nil, err
+	}
 	requests, next, err := r.finish(t)
 	if err != nil {
 		return nil, r.blame(b, err)

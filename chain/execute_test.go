@@ -357,7 +357,60 @@ func TestMissedTurns(t *testing.T) {
 	require.Equal(t, []contracts.Missed{{Seat: 1, Turns: 1}}, run(8, 12, 14, 40), "empty rounds count against nobody")
 	require.Empty(t, run(8, 9, 14, 16), "two of four are no quorum")
 	require.Equal(t, []contracts.Missed{{Seat: 1, Turns: 2}, {Seat: 3, Turns: 1}}, run(8, 12, 14, 16, 20, 22, 24, 26, 28, 32))
+	p.EpochBlocks = 4
+	require.Equal(t, []contracts.Missed{{Seat: 1, Turns: 1}}, run(8, 12, 14, 16))
+	require.Empty(t, run(8, 12, 14, 16, 17), "an epoch counts its own")
+	p.EpochBlocks = 100
 	require.Equal(t, binary.BigEndian.AppendUint32([]byte{0, 1}, 1), bytes.TrimRight(contracts.EndEpochCall(0, run(8, 12, 14, 16))[4+96:], "\x00"))
+}
+
+// TestChangeOfSchedule drives the bookkeeping of a change alone: each step at the first epoch start behind a proof of what it
+// rests on, and no sooner; the round that the new schedule begins in counts against nobody.
+func TestChangeOfSchedule(t *testing.T) {
+	p := block.Parameters{EpochBlocks: 4, TurnSlots: 2}
+	old := block.Schedule{testProducer(0), testProducer(1), testProducer(2), testProducer(3)}
+	next := block.Schedule{testProducer(4), testProducer(1), testProducer(2), testProducer(3)}
+	final := func(slot uint64) *block.Record {
+		return &block.Record{FC: &block.Certificate{Link: block.Link{Kind: block.Precommit, Target: block.Point{Slot: slot}}}}
+	}
+	for announcedFinal, adopts := range map[uint64]bool{3: false, 4: true, 5: true} {
+		tr, height := genesisTrack(old), uint64(0)
+		more := func(slot uint64, r *block.Record) {
+			if r == nil {
+				r = &block.Record{}
+			}
+			height++
+			tr = tr.next(&p, height, slot, r)
+		}
+		for slot := range uint64(3) {
+			more(slot+1, nil)
+		}
+		more(4, &block.Record{Next: next})
+		more(6, final(announcedFinal))
+		for _, slot := range []uint64{7, 8, 9} {
+			more(slot, nil)
+		}
+		require.Equal(t, old, tr.Producers)
+		more(10, nil) // the first of an epoch
+		if !adopts {
+			require.Equal(t, old, tr.Producers, "final up to slot %d", announcedFinal)
+			continue
+		}
+		require.Equal(t, next, tr.Producers, "final up to slot %d", announcedFinal)
+		more(12, nil)
+		more(14, nil)
+		more(16, final(9)) // closes the round of slots 8 to 15, in which seat 0 made no block under this schedule
+		require.Empty(t, tr.missed())
+		more(18, nil)
+		require.Equal(t, next, tr.Pending, "no block counted under both is final")
+		more(20, final(10))
+		more(22, nil)
+		more(24, nil)
+		require.Equal(t, next, tr.Pending)
+		more(26, nil)
+		require.Empty(t, tr.Pending)
+		require.Equal(t, next, tr.Producers)
+	}
 }
 
 func TestHistoricStates(t *testing.T) {

@@ -254,6 +254,13 @@ func (s *memStore) SyncDerived() error {
 	return nil
 }
 
+func (s *memStore) ReceiptsLost(height uint64, _ common.Hash, cause error) error {
+	if last, _ := s.LIB(); height > last {
+		return cause
+	}
+	return block.ErrNoReceipts{Height: height, Cause: cause}
+}
+
 func (s *memStore) PutReceipts(h common.Hash, height uint64, rs types.Receipts) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

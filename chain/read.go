@@ -248,6 +248,12 @@ func (c *Chain) Kept() (states, tries uint64) {
 	return states, layersKept
 }
 
+// keepsStateOf reports whether the state after a block is among those that are kept when the head is at a height.
+func (c *Chain) keepsStateOf(height, head uint64) bool {
+	n, _ := c.Kept()
+	return n == 0 || height+n > head
+}
+
 // StateAt opens the state after a block for reading: a recent one from pathdb's layers, an older one from the state
 // history, which does not serve proofs. The StateDB belongs to the caller. A state that the replay has not made again yet
 // is refused with ErrReplaying.
@@ -263,7 +269,7 @@ func (c *Chain) StateAt(h *types.Header) (*state.StateDB, error) {
 	if err == nil {
 		return db, nil
 	}
-	if pending && h.Number.Uint64() > replaying.At {
+	if pending && (h.Number.Uint64() > replaying.At || c.keepsStateOf(h.Number.Uint64(), replaying.To)) {
 		return nil, fmt.Errorf("%w for block %s yet: %w", ErrStateUnavailable, h.Number, replaying)
 	}
 	if !c.cfg.StateIndex {

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"sync"
@@ -86,7 +87,8 @@ func (w *receiptWriter) transaction(tx common.Hash) (h common.Hash, height, inde
 }
 
 // Receipts are those of a stored and executed block, derived fields filled in. They are derived data: if the store
-// lost them they are made again by executing the block, as long as its parent's state can be read. An error says why
+// lost them they are made again by executing the block, as long as its parent's state can be read; else those of an
+// irreversible block are fetched from a peer, and block.ErrNoReceipts is wrapped until they are there. An error says why
 // there are none; it wraps block.ErrCorrupt if a block is damaged, ErrUnknownBlock if it is not there.
 func (c *Chain) Receipts(h common.Hash) (types.Receipts, error) {
 	if r, ok := c.receiptCache.Get(h); ok {
@@ -112,10 +114,24 @@ func (c *Chain) Receipts(h common.Hash) (types.Receipts, error) {
 		}
 		c.setLogTimes(r, b)
 	} else if r, err = c.remake(b); err != nil {
-		return nil, fmt.Errorf("receipts of block %d %s are not stored and cannot be made again: %w", b.Number(), h, err)
+		return nil, c.receiptsLost(b, err)
 	}
 	c.receiptCache.Add(h, r)
 	return r, nil
+}
+
+// receiptsLost is the error about receipts that are not stored and cannot be made again. What a peer can mend is noted:
+// the receipts, unless a damaged block, which is noted already, or the end of this node stands in the way.
+func (c *Chain) receiptsLost(b *block.Block, cause error) error {
+	if lacksIndex(cause) || errors.As(cause, new(ErrReplaying)) {
+		cause = block.NotReady{Cause: cause} // a peer may have them sooner
+	}
+	if !errors.As(cause, new(block.ErrCorrupt)) && !errors.Is(cause, ErrClosed) {
+		if lost := c.store.ReceiptsLost(b.Number(), b.Hash(), cause); errors.As(lost, new(block.ErrNoReceipts)) {
+			return lost
+		}
+	}
+	return fmt.Errorf("receipts of block %d %s are not stored and cannot be made again: %w", b.Number(), b.Hash(), cause)
 }
 
 func (c *Chain) setLogTimes(rs types.Receipts, b *block.Block) {
@@ -126,7 +142,8 @@ func (c *Chain) setLogTimes(rs types.Receipts, b *block.Block) {
 	}
 }
 
-// remake executes a block again, on a throw-away state, for its receipts.
+// remake executes a block again, on a throw-away state, for its receipts. They are compared with the header: an old
+// state that is damaged gives others.
 func (c *Chain) remake(b *block.Block) (types.Receipts, error) {
 	sealed, err := c.mustSealed(b.Parent())
 	if err != nil {
@@ -142,7 +159,7 @@ func (c *Chain) remake(b *block.Block) (types.Receipts, error) {
 		return nil, err
 	}
 	c.setSenders(b)
-	r := c.newRun(b.Header, db, rules)
+	r := c.newRun(b.Header, b.Record.Recovery, db, rules)
 	defer r.evm.Release()
 	for i, tx := range b.Transactions {
 		if err := r.apply(tx); err != nil {
@@ -151,6 +168,9 @@ func (c *Chain) remake(b *block.Block) (types.Receipts, error) {
 	}
 	if err := r.readError(); err != nil {
 		return nil, err
+	}
+	if err := block.CheckReceipts(b, r.receipts); err != nil {
+		return nil, fmt.Errorf("executing block %d again gives others: %w", b.Number(), err)
 	}
 	place(r.receipts, r.logs, b.Hash())
 	return r.receipts, nil

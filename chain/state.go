@@ -3,6 +3,7 @@ package chain
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -162,8 +163,12 @@ func (s *states) indexed() bool {
 	return !lacksIndex(err)
 }
 
-// lacksIndex reports whether an error of pathdb says that a state's history is there and its index is not, or not yet.
-func lacksIndex(err error) bool { return err != nil && strings.Contains(err.Error(), "fully indexed") }
+// lacksIndex reports whether an error of pathdb says that a state's history is there and its index is not, or not yet. pathdb
+// has several words for it: a reader meets some when it is made, others when it reads while the index moves.
+func lacksIndex(err error) bool {
+	return err != nil && slices.ContainsFunc([]string{"fully indexed", "been indexed yet", "index reader is stale"},
+		func(words string) bool { return strings.Contains(err.Error(), words) })
+}
 
 // checkIndex drops the index of the state history, which pathdb then makes again, if a crash left entries of histories
 // that are lost and may not come again. pathdb takes such entries for right, which they are only if the same blocks

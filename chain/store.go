@@ -33,6 +33,9 @@ type Store interface {
 	// SyncDerived makes receipts put before durable.
 	SyncDerived() error
 	Receipts(hash common.Hash) (types.Receipts, error)
+	// ReceiptsLost notes that the receipts of an irreversible block must come from a peer, and gives block.ErrNoReceipts.
+	// For a block that is not irreversible it gives cause.
+	ReceiptsLost(height uint64, hash common.Hash, cause error) error
 	Transaction(txHash common.Hash) (blockHash common.Hash, height uint64, index uint64, err error)
 	// FirstHeight is the lowest irreversible block kept.
 	FirstHeight() uint64

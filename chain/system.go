@@ -54,11 +54,28 @@ func (c *Chain) blockRequests(evm *vm.EVM, logs []*types.Log) ([][]byte, error) 
 	return requests, nil
 }
 
+// recoverElection changes the state of the election by a recovery: the first block behind its base begins with it.
+func (c *Chain) recoverElection(db contracts.StateWriter, recovery common.Hash, seconds uint64) {
+	x, known := c.cfg.Recoveries[recovery]
+	if !known {
+		return // none is named, or the block is refused for it (trackBehind)
+	}
+	r := contracts.RecoveredSchedule{Recovery: recovery, Lost: x.Lost, Seconds: seconds, Seats: make([]contracts.Seat, len(x.Schedule))}
+	for i, p := range x.Schedule {
+		r.Seats[i] = contracts.Seat{Account: p.Account, Key: p.Key}
+	}
+	contracts.Recover(db, r)
+}
+
 // endEpoch makes the end-of-epoch call to Producers and returns the next schedule. A call that fails or returns
 // nothing usable keeps the schedule: the chain goes on. The result depends on state and headers alone, so all nodes
 // agree on it.
 func (c *Chain) endEpoch(evm *vm.EVM, height uint64, t *track) block.Schedule {
-	data := contracts.EndEpochCall((height-1)/c.params.EpochBlocks, t.missed())
+	epoch := (height - 1) / c.params.EpochBlocks
+	if t.Recovery != (common.Hash{}) && (t.RecoveredAt-1)/c.params.EpochBlocks == epoch {
+		return t.Producers // newcomers have a whole epoch to deposit stake and take votes
+	}
+	data := contracts.EndEpochCall(epoch, t.missed())
 	ret, err := systemCall(evm, contracts.ProducersAddress, data, contracts.SystemCallGas)
 	if err == nil {
 		var s block.Schedule

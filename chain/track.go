@@ -28,6 +28,9 @@ type track struct {
 	Made      [block.MaxProducers / 8]byte
 	Calls     bool     // the block ends an epoch and no change is under way: the end-of-epoch call is made
 	Missed    []uint32 // per seat: turns without a block since the epoch began, of whole rounds with a quorum of producers
+
+	Recovery    common.Hash `rlp:"optional"` // newest that a record of this chain names; zero: none
+	RecoveredAt uint64      `rlp:"optional"` // height of that block
 }
 
 func genesisTrack(s block.Schedule) *track {
@@ -68,6 +71,25 @@ func (t *track) epochStart(slot uint64) {
 	case t.Adopted && t.FinalSlot >= t.AdoptedAt:
 		t.Pending, t.Adopted = nil, false
 	}
+}
+
+// recoveredBy is the track of a base as its children see it: the recovery's schedule produces, and no change is under way.
+func (t *track) recoveredBy(recovery common.Hash, s block.Schedule, height uint64) *track {
+	return &track{Producers: s, FinalSlot: t.Slot, Slot: t.Slot, Missed: make([]uint32, len(s)), Recovery: recovery, RecoveredAt: height}
+}
+
+// trackBehind is the track after a child with this height, slot and record.
+func (c *Chain) trackBehind(t *track, height, slot uint64, r *block.Record) (*track, error) {
+	if r.Recovery == (common.Hash{}) {
+		return t.next(&c.params, height, slot, r), nil
+	}
+	x, known := c.cfg.Recoveries[r.Recovery]
+	if !known {
+		return nil, fmt.Errorf("block %d goes on by the recovery %s, which is not applied here: apply it again with bornode recover apply", height, r.Recovery)
+	}
+	n := t.recoveredBy(r.Recovery, x.Schedule, height).next(&c.params, height, slot, r)
+	n.Whole = false // who had a slot of this round before the chain went on missed nothing
+	return n, nil
 }
 
 // enter moves to the slot's round, closing the one before, and marks the slot's seat.
@@ -142,17 +164,17 @@ func (c *Chain) trackAt(h *block.SealedHeader) (*track, error) {
 	for {
 		if h.Number() == 0 {
 			t := genesisTrack(c.schedule)
-			return c.replayTrack(t, up), nil
+			return c.replayTrack(t, up)
 		}
 		if n := c.node(h.Hash()); n != nil && n.track != nil {
-			return c.replayTrack(n.track, up), nil
+			return c.replayTrack(n.track, up)
 		}
 		if c.params.EpochEnd(h.Number()) {
 			t, err := loadTrack(c.states.disk, h.Hash())
 			if err != nil {
 				return nil, fmt.Errorf("%w: move the state directory %s away and it is made again", err, c.cfg.Dir)
 			}
-			return c.replayTrack(t, up), nil
+			return c.replayTrack(t, up)
 		}
 		up = append(up, h)
 		p, err := c.parentOf(h)
@@ -163,10 +185,12 @@ func (c *Chain) trackAt(h *block.SealedHeader) (*track, error) {
 	}
 }
 
-func (c *Chain) replayTrack(t *track, newestFirst []*block.SealedHeader) *track {
+func (c *Chain) replayTrack(t *track, newestFirst []*block.SealedHeader) (_ *track, err error) {
 	for i := len(newestFirst) - 1; i >= 0; i-- {
 		h := newestFirst[i]
-		t = t.next(&c.params, h.Number(), h.Slot(), h.Record)
+		if t, err = c.trackBehind(t, h.Number(), h.Slot(), h.Record); err != nil {
+			return nil, err
+		}
 	}
-	return t
+	return t, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
@@ -181,6 +180,9 @@ func (d *Driver) addCertificate(ctx context.Context, cert *block.Certificate) er
 	}
 	if err = translate(err); err != nil {
 		if errors.Is(err, ErrUnknownParent) {
+			if d.suspectOldDomain(ctx, cert, "a certificate from a peer") {
+				return err
+			}
 			d.hint(cert)
 		}
 		if errors.Is(err, ErrBelowLIB) {
@@ -246,13 +248,4 @@ func (d *Driver) hinted(ctx context.Context, h common.Hash) {
 			}
 		}
 	}
-}
-
-// PeerSigner tells of a peer that proved in its handshake to sign for this account, since the given time. Of two
-// copies of a signer the one that was started later stops: Run ends with ErrSecondCopy. It does not wait.
-func (d *Driver) PeerSigner(account common.Address, started time.Time) {
-	if d.self == (common.Address{}) || account != d.self || started.After(d.start) {
-		return
-	}
-	d.second.Do(func() { close(d.copied) })
 }

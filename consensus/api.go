@@ -14,6 +14,7 @@ import (
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/consensus/clock"
 	"github.com/bornode/bornode/consensus/dpos"
+	"github.com/bornode/bornode/internal/exit"
 )
 
 // Errors of the calls that carry peers' input, by what the caller does. Test with errors.Is.
@@ -24,12 +25,21 @@ var (
 	ErrFuture        = errors.New("ahead of the clock")                    // drop; it may come again later
 	ErrBelowLIB      = errors.New("not above the last irreversible block") // drop
 	ErrStopped       = errors.New("consensus driver has stopped")
+	// ErrRecovered says that a block goes on by a recovery that is not applied here. A peer with which this node agreed about
+	// the recoveries has no such block: penalise it. In a file it says what the operator has to apply.
+	ErrRecovered = errors.New("goes on by a recovery that is not applied here")
 	// ErrNotReady refuses what would change the machine before the chain has executed again what its last stop left
 	// without a state. It says nothing about who sent it.
 	ErrNotReady = errors.New("this node executes blocks again after its last stop and takes nothing new before that is done")
-	// ErrSecondCopy ends Run: another node, started earlier, signs with the same key.
-	ErrSecondCopy = errors.New("another running node signs for this account and was started first")
+	// ErrSecondCopy ends Run: another instance signs for this producer, and was there first.
+	ErrSecondCopy error = secondCopy{}
 )
+
+// secondCopy is ErrSecondCopy, which has an exit code of its own.
+type secondCopy struct{}
+
+func (secondCopy) Error() string { return "another running instance signs for this producer" }
+func (secondCopy) ExitCode() int { return exit.Instance }
 
 // Chain is what the driver asks of package chain. CheckBody and Add are called from any goroutine; all others only
 // from the driver's execution goroutine, one at a time.
@@ -44,11 +54,12 @@ type Chain interface {
 	InsertBuilt(b *chain.Built, seal [block.SealLength]byte) error // durable when it returns
 }
 
-// Store is what the driver reads when it opens.
+// Store is what the driver reads when it opens; Header also later, from any goroutine.
 type Store interface {
 	Root() []byte                              // dpos.Root of the last irreversible block; nil before the first
 	Certificates() (qc, fc *block.Certificate) // that proved it; nil before the first
 	Reversible() ([]*block.Block, error)       // parents before children
+	Header(hash common.Hash) (*block.SealedHeader, error)
 }
 
 // Network sends to peers. Its methods never block and may drop: what is lost is sent again by peers' handshakes.
@@ -60,6 +71,7 @@ type Network interface {
 // Signer holds the producer's keys. It is called from the driver's goroutines, never twice at a time for one kind.
 type Signer interface {
 	Account() common.Address
+	// SignSeal signs digests of seals, and of sessions and answers (block.Domain), with the seal key.
 	SignSeal(digest common.Hash) ([block.SealLength]byte, error)
 	SignVote(digest common.Hash) (block.BLSSignature, error)
 }
@@ -69,9 +81,12 @@ type Deps struct {
 	Params   block.Parameters
 	Genesis  common.Hash    // hash of block 0
 	Schedule block.Schedule // of genesis
-	Chain    Chain
-	Store    Store
-	Network  Network // nil: nothing is sent
+	// Recoveries are those that the operator applied, oldest first, verified (rule 13). Like genesis they are part of what the node
+	// trusts, and never change while it runs.
+	Recoveries []dpos.Recovery
+	Chain      Chain
+	Store      Store
+	Network    Network // nil: nothing is sent
 	// Ready is closed when the chain executes; nil: it does. Before, the machine stands still: nothing is signed, recorded
 	// or produced, what only reads is answered, blocks and ranges wait and everything else is refused with ErrNotReady.
 	Ready  <-chan struct{}
@@ -89,8 +104,8 @@ type Deps struct {
 	// it must not block. May be nil.
 	OnBadVotes func([]block.Vote)
 	Now        func() time.Time // the machine's own clock, uncorrected; nil: time.Now
-	// Clocks are the newest readings of other producers' clocks (rule 12), from any goroutine; it must be quick. nil: no
-	// clocks are exchanged, and this machine's own is the network's.
+	// Clocks are the newest readings of other producers' clocks and of the times that they tell (rule 12), from any goroutine; it must
+	// be quick. nil: no clocks are exchanged, and this machine's own is the network's.
 	Clocks   func() []clock.Reading
 	Log      *zap.Logger
 	Registry prometheus.Registerer
@@ -120,18 +135,23 @@ type Status struct {
 	Executed  Place // executed and part of the head's branch
 	LIB       Place
 	Justified block.Point
-	QC, FC    *block.Certificate // newest known
-	OwnVotes  []block.Vote       // the newest, signed, above LIB
-	Slot      uint64             // of the network's time
-	Time      time.Time          // the network's, when the snapshot was made
-	FewClocks bool               // fewer clocks than a quorum's are known: a signer casts no vote (rule 12)
-	Stalled   bool               // MaxReversible blocks or more above LIB: production is slow
-	Silent    bool               // a signer that casts no vote yet (rule 11)
-	Why       string             // it is silent, for people
-	Waiting   dpos.Waiting       // for what, if it is silent
-	Seats     int                // that vote on children of Head
-	Schedules []block.Schedule   // that votes on children of LIB are counted for
+	QC, FC    *block.Certificate   // newest known
+	OwnVotes  []block.Vote         // the newest, signed, above LIB
+	Slot      uint64               // of the network's time
+	Time      time.Time            // the network's, when the snapshot was made
+	FewClocks bool                 // fewer clocks than a quorum's are known: a signer casts no vote (rule 12)
+	Stalled   bool                 // MaxReversible blocks or more above LIB: production is slow
+	Silent    bool                 // a signer that casts no vote yet (rule 11)
+	Cause     string               // it is silent, one word
+	Why       string               // likewise, for people
+	Waiting   dpos.Waiting         // for what, if it is silent
+	Since     time.Time            // it is silent, or signs
+	Session   *block.SignedSession // of the signer, on disk; nil: none
+	Asks      bool                 // answers to Session are of use
+	Seats     int                  // that vote on children of Head
+	Schedules []block.Schedule     // that votes on children of LIB are counted for
 	Started   time.Time
+	Recovery  common.Hash // newest one applied, which all that is signed is bound to; zero: none
 }
 
 // FinalEvent tells that the last irreversible block moved.

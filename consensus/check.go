@@ -36,19 +36,17 @@ func CheckVoteLog(dir string, account common.Address, genesis common.Hash, used 
 	if err := checkVoteLogHeader(path, raw, account, genesis); err != nil {
 		return finding(false, voteLogRemedy, "%v", err)
 	}
-	payloads, good := parseEntries(raw[voteLogHeaderSize:])
-	rest := raw[voteLogHeaderSize+good:]
-	later := salvage(rest)
-	_, lost, err := decodePayloads(append(payloads, later...))
+	payloads, cut, damaged := readEntries(raw)
+	held, err := decodePayloads(payloads)
 	switch {
 	case err != nil:
 		return finding(false, voteLogRemedy, "%v", err)
-	case len(later) > 0:
+	case damaged:
 		return finding(false, "the next start keeps a copy of it and signs nothing until what was lost cannot matter any more; a copy of a moment when the node had stopped spares the wait",
-			"entries from byte %d on are damaged, and %d whole ones follow", voteLogHeaderSize+good, len(later))
-	case len(rest) > 0:
-		return finding(true, "the next start keeps a copy of the file and cuts them off", "its last %d bytes are no whole entry, as a crash while it was written leaves them", len(rest))
-	case lost:
+			"entries from byte %d on are damaged, which were on the disk", cut)
+	case cut < len(raw):
+		return finding(true, "the next start keeps a copy of the file and cuts them off", "its last %d bytes are no whole entry, as a crash while it was written leaves them", len(raw)-cut)
+	case held.lost:
 		return finding(true, "the node signs again when what it may have signed before cannot matter any more", "it does not tell all that was signed")
 	}
 	return nil

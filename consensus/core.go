@@ -17,7 +17,9 @@ import (
 type core struct {
 	d        *Driver
 	machine  *dpos.Machine
-	votes    *voteLog                // nil for an observer
+	log      *voteLog // an observer's holds marks of others alone
+	marks    *dpos.Marks
+	unsaved  [][]byte                // marks that the next write of the log takes along
 	cast     map[block.Link]struct{} // links of the votes in the log
 	executor *executor
 	signer   *voteSigner
@@ -28,25 +30,34 @@ type core struct {
 	jobs    []job
 	signing bool // the crypto goroutine has a job
 
-	importing *importWork // the range whose Final the next Ready holds
-	lost      bool        // the log holds a marker and no floor behind it
-	compactAt int64       // size of the vote log at which it is rewritten
-	drops     drops
-	sigs      map[block.Link]block.BLSSignature // of our votes above LIB
-	own       []block.Vote                      // the newest of them, for Status; nil: to be made anew
-	wake      time.Duration                     // the machine's alarm, since genesis
-	executed  Place                             // newest executed block that we know of
-	stored    uint64                            // height of LIB in the store, as far as the chain has answered
-	alarm     *time.Timer
-	answers   []chan struct{} // calls that wait for the end of this turn
-	safe      block.Point     // the justified block that the chain was told of
-	resumed   bool            // a head was set since the start
-	warned    bool            // stall was logged
-	silent    string          // cause of silence that was logged last
-	fatal     error           // met while a call ran
-	time      timeReading     // the newest that the machine was told
-	unset     bool            // a signer's time is not set: its start has not begun
-	timeSets  int             // of the time that the machine knows
+	importing   *importWork // the range whose Final the next Ready holds
+	lost        bool        // the log holds a marker and no floor behind it
+	compactAt   int64       // size of the vote log at which it is rewritten
+	drops       drops
+	sigs        map[block.Link]block.BLSSignature // of our votes above LIB
+	own         []block.Vote                      // the newest of them, for Status; nil: to be made anew
+	wake        time.Duration                     // the machine's alarm, since genesis
+	executed    Place                             // newest executed block that we know of
+	stored      uint64                            // height of LIB in the store, as far as the chain has answered
+	alarm       *time.Timer
+	answers     []chan struct{} // calls that wait for the end of this turn
+	safe        block.Point     // the justified block that the chain was told of
+	resumed     bool            // a head was set since the start
+	warned      bool            // stall was logged
+	silent      string          // cause of silence that was logged last
+	silentSince time.Time       // or signs since
+
+	session      *block.SignedSession // that answers must name; nil: none
+	begun        []block.Session      // by this process: the first one, and the newest
+	hasSigned    bool                 // anything new, since then
+	isRunning    bool                 // the chain executes
+	lastTurn     time.Duration        // since genesis
+	marksWritten uint64               // slot
+	fatal        error                // met while a call ran
+
+	time     timeReading // the newest that the machine was told
+	unset    bool        // a signer's time is not set: its start has not begun
+	timeSets int         // of the time that the machine knows
 }
 
 // openCore opens the vote log and restores the machine from it and the store.
@@ -59,10 +70,9 @@ func openCore(d *Driver) (_ *core, err error) {
 		}
 	}()
 	mc := dpos.DefaultConfig(d.deps.Params, d.self)
-	if d.deps.Signer != nil {
-		if err := c.openLog(&mc); err != nil {
-			return nil, err
-		}
+	mc.Recoveries = d.deps.Recoveries
+	if err := c.openLog(&mc); err != nil {
+		return nil, err
 	}
 	root, err := d.root()
 	if err != nil {
@@ -87,36 +97,58 @@ func (c *core) openLog(mc *dpos.Config) error {
 	if fs == nil {
 		fs = vfs.OS(d.cfg.Dir, vfs.Private)
 	}
+	if d.deps.Signer == nil {
+		return c.openMarks(fs)
+	}
 	isCopy, err := markedCopy(fs)
 	if err != nil {
 		return err
 	}
 	newKey := d.cfg.NewKey && !isCopy
-	l, payloads, st, err := openVoteLog(fs, d.cfg.Dir, d.self, d.deps.Genesis, lostMarker(), newKey, d.log)
+	l, payloads, st, err := openVoteLog(fs, d.cfg.Dir, voteLogName, d.self, d.deps.Genesis, lostMarker(), newKey, d.log)
 	if err != nil {
 		return err
 	}
-	c.votes = l
+	c.log = l
 	if isCopy {
 		if payloads, err = d.openLogOfCopy(fs, l, payloads, st); err != nil {
 			return err
 		}
 	}
-	records, lost, err := decodePayloads(payloads)
+	held, err := decodePayloads(payloads)
 	if err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
 	}
-	c.lost = lost
-	c.index(records)
-	mc.Signed, mc.SilentUntilProven = records, lost
+	c.lost = held.lost
+	c.index(held.records)
+	if err := c.openDomain(&held); err != nil {
+		return err
+	}
+	mc.Signed, mc.SilentUntilProven = held.records, held.lost
 	mc.NeverSigned = st == logMissing && newKey
 	switch {
 	case st == logDamaged:
-		d.log.Error("the vote log was damaged in its middle; nothing is signed until the chain proves that this is safe", zap.String("file", l.path))
+		d.log.Warn("the vote log was damaged; nothing is signed until the chain proves that this is safe", zap.String("file", l.path))
 	case st == logMissing && !newKey && !isCopy:
 		d.log.Warn("no vote log; nothing is signed until the chain proves that this is safe (a key never used before: new_key)", zap.String("file", l.path))
 	}
 	return nil
+}
+
+// openMarks opens the log of an observer. It holds nothing that was signed here, so a missing one is as good.
+func (c *core) openMarks(fs vfs.FS) error {
+	d := c.d
+	l, payloads, _, err := openVoteLog(fs, d.cfg.Dir, marksLogName, d.self, d.deps.Genesis, nil, true, d.log)
+	if err != nil {
+		return err
+	}
+	c.log = l
+	held, err := decodePayloads(payloads)
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.path, err)
+	}
+	c.cast = make(map[block.Link]struct{})
+	return c.openDomain(&held)
 }
 
 func (d *Driver) root() (*dpos.Root, error) {
@@ -140,7 +172,8 @@ func (c *core) restore() error {
 	}
 	for _, b := range blocks {
 		if err := c.machine.Step(dpos.HeaderEvent{Header: dpos.HeaderOf(b.SealedHeader)}); err != nil {
-			if !errors.Is(err, dpos.ErrBelowLIB) && !errors.Is(err, dpos.ErrKnown) {
+			behindBase := len(c.d.deps.Recoveries) > 0 && errors.Is(err, dpos.ErrUnknownParent)
+			if !errors.Is(err, dpos.ErrBelowLIB) && !errors.Is(err, dpos.ErrKnown) && !behindBase {
 				c.d.log.Warn("stored block does not enter the tree", zap.Uint64("height", b.Number()), zap.Error(err))
 			}
 			c.drops.add(b.Hash())
@@ -159,10 +192,10 @@ func (c *core) restore() error {
 }
 
 func (c *core) close() error {
-	if c.votes == nil {
+	if c.log == nil {
 		return nil
 	}
-	return c.votes.close()
+	return c.log.close()
 }
 
 // loop is the machine's goroutine. Each turn: what came in, the machine's duties, the snapshot, the answers.
@@ -170,6 +203,12 @@ func (c *core) loop(ctx context.Context) error {
 	c.alarm = time.NewTimer(0)
 	defer c.alarm.Stop()
 	c.d.time.beginWait()
+	c.isRunning = true
+	if c.d.deps.Signer != nil {
+		if err := c.beginSession(c.machine.NewestSession() + 1); err != nil {
+			return err
+		}
+	}
 	for {
 		if err := c.turn(); err != nil {
 			return err
@@ -220,14 +259,15 @@ func (c *core) loop(ctx context.Context) error {
 }
 
 func (c *core) secondCopy() error {
-	return fmt.Errorf("%w: %s: give each producer its own key, and stop one of the two", ErrSecondCopy, c.d.self)
+	return fmt.Errorf("%w (%s), so this one ends before it signs: stop the other one first, or give this node keys of its own", ErrSecondCopy, c.d.self)
 }
 
 // turn ends one turn of the loop.
 func (c *core) turn() error {
 	c.tellTime()
-	if err := c.duties(); err != nil || c.fatal != nil {
-		return errors.Join(c.fatal, err)
+	c.renewAfterGap(c.time.Wall)
+	if err := errors.Join(c.duties(), c.writeMarks(), c.signSession(), c.fatal); err != nil {
+		return err
 	}
 	c.rewind()
 	c.publish()
@@ -263,7 +303,7 @@ func (c *core) step(ev dpos.Event) error { return translate(c.machine.Step(ev)) 
 func translate(err error) error {
 	for _, p := range [...]struct{ from, to error }{
 		{dpos.ErrInvalid, ErrInvalid}, {dpos.ErrUnknownParent, ErrUnknownParent}, {dpos.ErrKnown, ErrKnown},
-		{dpos.ErrFuture, ErrFuture}, {dpos.ErrFull, ErrFuture}, {dpos.ErrBelowLIB, ErrBelowLIB},
+		{dpos.ErrFuture, ErrFuture}, {dpos.ErrFull, ErrFuture}, {dpos.ErrBelowLIB, ErrBelowLIB}, {dpos.ErrRecovered, ErrRecovered},
 	} {
 		if errors.Is(err, p.from) {
 			return fmt.Errorf("%w: %w", p.to, err)
@@ -283,10 +323,17 @@ func (c *core) duties() error {
 			return err
 		}
 		c.machine.Advance()
+		c.hasSigned = c.hasSigned || len(r.Votes) > 0
 		if err := c.queueVotes(r.Votes, false); err != nil {
 			return err
 		}
+		if r.Session > 0 {
+			if err := c.beginSession(r.Session); err != nil {
+				return err
+			}
+		}
 		if r.Produce != nil {
+			c.hasSigned = true
 			c.produce(r.Produce)
 		}
 		for i := range r.Tallies {

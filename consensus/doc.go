@@ -17,11 +17,17 @@
 //
 //   - A sign record is on disk (one fsync for all records of a turn) before anything it stands for is signed. A block
 //     is durable in the chain's store before its header enters the machine, so before any vote on it can leave.
+//
 //   - What is not in the vote log is not signed, whatever the machine asks.
+//
 //   - The chain gets heads and updates of LIB in the machine's order, joined while it is busy: a head not yet begun is
 //     replaced, since every later head descends from LIB too.
+//
 //   - What left the tree is deleted behind the heads wanted before, whether or not LIB moves; a block that is on its way
 //     in is not, nor is its parent, and one that is being deleted waits.
+//
+//   - A session is on disk before anything names it, and another producer's before it is answered. Sessions are answered while
+//     the chain executes again what its last stop left without a state; everything else that changes something waits.
 //
 // # What is verified
 //

@@ -45,6 +45,7 @@ type Driver struct {
 		sync.Mutex
 		m map[common.Hash]chan struct{} // blocks on their way into the tree
 	}
+	sealing sync.Mutex    // held while the seal key signs
 	copied  chan struct{} // closed when a copy of our signer was met that started first
 	second  sync.Once
 	running atomic.Bool
@@ -60,6 +61,8 @@ type call struct {
 	fn   func(*core)
 	read bool // changes nothing: answered before duties are done
 	done chan struct{}
+
+	early bool // may run before the chain executes
 
 	refused bool // not run, since the chain does not execute yet; read when done is closed
 }
@@ -85,7 +88,7 @@ func Open(cfg Config, deps Deps) (*Driver, error) {
 	}
 	d := &Driver{
 		cfg: cfg, deps: deps, log: deps.Log, m: m,
-		verify:   newVerifier(block.Domain{Genesis: deps.Genesis}, m),
+		verify:   newVerifier(deps.Genesis, deps.Recoveries, m),
 		start:    deps.Now(),
 		calls:    make(chan *call, queueCalls),
 		done:     make(chan struct{}),
@@ -155,7 +158,16 @@ func (d *Driver) release() (err error) {
 // do runs fn on the machine's goroutine and waits until it ran and, unless it only reads, until the duties that
 // follow from it are on disk or queued and Status shows them.
 func (d *Driver) do(ctx context.Context, read bool, fn func(*core)) error {
-	c := &call{fn: fn, read: read, done: make(chan struct{})}
+	return d.runCall(ctx, &call{fn: fn, read: read, done: make(chan struct{})})
+}
+
+// doEarly is do of what may also run while the chain executes again what its last stop left without a state: fn gives the
+// machine no event then.
+func (d *Driver) doEarly(ctx context.Context, fn func(*core)) error {
+	return d.runCall(ctx, &call{fn: fn, early: true, done: make(chan struct{})})
+}
+
+func (d *Driver) runCall(ctx context.Context, c *call) error {
 	select {
 	case d.calls <- c:
 	case <-ctx.Done():

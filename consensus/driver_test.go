@@ -296,24 +296,6 @@ func TestDoubleStart(t *testing.T) {
 	})
 }
 
-func TestTheLaterOfTwoCopiesStops(t *testing.T) {
-	inBubble(t, 4, func(l *lab) {
-		l.start()
-		l.slots(3)
-		m := l.nodes[0]
-		since := m.driver.Status().Started
-		m.driver.PeerSigner(l.signers[1].Account(), since.Add(-time.Hour))
-		m.driver.PeerSigner(l.signers[0].Account(), since.Add(time.Hour))
-		l.slots(1)
-		require.False(t, m.dead())
-		m.driver.PeerSigner(l.signers[0].Account(), since.Add(-time.Hour))
-		l.slots(1)
-		require.True(t, m.dead())
-		require.ErrorIs(t, m.err, ErrSecondCopy)
-		m.err = nil
-	})
-}
-
 func TestInvalidBlockIsLeft(t *testing.T) {
 	inBubble(t, 4, func(l *lab) {
 		l.nodes[1].chain.spoil = true
@@ -452,7 +434,7 @@ func TestSignaturesAreVerifiedOnce(t *testing.T) {
 			require.NoError(t, m.driver.AddBlock(m.ctx, b))
 			for _, c := range []*block.Certificate{b.Record.QC, b.Record.FC} {
 				if c != nil {
-					certs[certificateKey(c, nil)] = true
+					certs[certificateKey(block.Domain{}, c, nil)] = true
 				}
 			}
 		}
@@ -470,7 +452,7 @@ func TestObserverFollowsAndSignsNothing(t *testing.T) {
 		require.LessOrEqual(t, s.Head.Height-s.LIB.Height, uint64(2))
 		require.Empty(t, s.OwnVotes)
 		require.False(t, s.Silent)
-		require.NoDirExists(t, filepath.Join(l.dir, "4"))
+		require.NoFileExists(t, filepath.Join(l.dir, "4", voteLogName))
 	})
 }
 
@@ -557,7 +539,7 @@ func TestEachVoteIsJudged(t *testing.T) {
 // anew gives.
 func TestVotesAreVerifiedOnce(t *testing.T) {
 	signers, schedule := newSigners(4)
-	v := newVerifier(block.Domain{Genesis: common.Hash{7}}, must(newMetrics(nil)))
+	v := newVerifier(common.Hash{7}, nil, must(newMetrics(nil)))
 	k := block.Link{Kind: block.Precommit, Source: block.Point{Slot: 3, Hash: common.Hash{3}}, Target: block.Point{Slot: 3, Hash: common.Hash{3}}}
 	var votes []block.Vote
 	var checked []*checkedVote
@@ -571,7 +553,7 @@ func TestVotesAreVerifiedOnce(t *testing.T) {
 	c, bad := v.tally(dpos.Tally{Link: k, Schedules: []block.Schedule{schedule}, Votes: votes})
 	require.Empty(t, bad)
 	require.Equal(t, 1, count(v.m.voteChecks), "verified before")
-	fresh := newVerifier(v.domain, must(newMetrics(nil)))
+	fresh := newVerifier(v.domain.Genesis, nil, must(newMetrics(nil)))
 	require.NoError(t, fresh.certificate(c, []block.Schedule{schedule}))
 
 	votes[2].Signature[5]++
@@ -581,7 +563,7 @@ func TestVotesAreVerifiedOnce(t *testing.T) {
 	for i := range votes[:2] {
 		votes[i].Signature = votes[3].Signature
 	}
-	c, bad = newVerifier(v.domain, must(newMetrics(nil))).tally(dpos.Tally{Link: k, Schedules: []block.Schedule{schedule}, Votes: votes})
+	c, bad = newVerifier(v.domain.Genesis, nil, must(newMetrics(nil))).tally(dpos.Tally{Link: k, Schedules: []block.Schedule{schedule}, Votes: votes})
 	require.Nil(t, c)
 	require.Len(t, bad, 3)
 }

@@ -19,7 +19,7 @@ func (c *core) persist(records []dpos.SignRecord) error {
 	if len(records) == 0 {
 		return nil
 	}
-	if c.votes == nil {
+	if c.d.deps.Signer == nil {
 		return errors.New("consensus: an observer was asked to sign") // a broken invariant of the machine
 	}
 	payloads := make([][]byte, len(records))
@@ -27,7 +27,7 @@ func (c *core) persist(records []dpos.SignRecord) error {
 		payloads[i] = encodeRecord(r)
 	}
 	began := time.Now()
-	if err := c.votes.append(payloads); err != nil {
+	if err := c.appendLog(payloads); err != nil {
 		return err
 	}
 	c.d.m.logSync.Observe(time.Since(began).Seconds())
@@ -41,7 +41,9 @@ func (c *core) persist(records []dpos.SignRecord) error {
 func (c *core) index(records []dpos.SignRecord) {
 	c.cast = make(map[block.Link]struct{}, len(records))
 	for _, r := range records {
-		c.cast[r.Link] = struct{}{} // the empty link of other records names no vote
+		if r.Recovery == c.d.verify.domain.Recovery { // what was signed in a domain that is over is never signed again
+			c.cast[r.Link] = struct{}{} // the empty link of other records names no vote
+		}
 	}
 }
 
@@ -51,6 +53,9 @@ func (c *core) queueVotes(votes []block.Vote, again bool) error {
 	for i := range votes {
 		if _, ok := c.cast[votes[i].Link]; !ok {
 			return fmt.Errorf("consensus: asked to sign a %s on slot %d that is not in the vote log", votes[i].Kind, votes[i].Target.Slot)
+		}
+		if c.d.verify.domainAt(votes[i].Target.Slot) != c.d.verify.domain {
+			return fmt.Errorf("consensus: asked to sign a %s on slot %d in a domain that a recovery has ended", votes[i].Kind, votes[i].Target.Slot)
 		}
 	}
 	if len(votes) > 0 && !c.d.forks.halted.Load() {
@@ -76,7 +81,7 @@ func (c *core) queueTally(t dpos.Tally) {
 
 // compact rewrites a vote log that has grown, without what LIB made pointless.
 func (c *core) compact() error {
-	if c.votes == nil || c.votes.size < max(c.d.compact, c.compactAt) {
+	if c.log.size < max(c.d.compact, c.compactAt) {
 		return nil
 	}
 	records := c.machine.Signed()
@@ -88,10 +93,11 @@ func (c *core) compact() error {
 	if c.lost {
 		payloads = append(payloads, lostMarker())
 	}
-	if err := c.votes.rewrite(payloads); err != nil {
+	if err := c.log.rewrite(append(payloads, c.markPayloads()...)); err != nil {
 		return err
 	}
-	c.compactAt = 2 * c.votes.size // so that a long stall does not rewrite each time
+	c.unsaved = nil              // among them
+	c.compactAt = 2 * c.log.size // so that a long stall does not rewrite each time
 	return nil
 }
 
@@ -143,6 +149,7 @@ func (c *core) final(f *dpos.Final) finalWork {
 		}
 	}
 	c.own = nil
+	c.marks.Trim(f.Point.Slot)
 	if c.importing == nil && f.Point.Slot > 0 {
 		c.d.m.finality.Observe(c.d.time.currentTime().Sub(c.d.deps.Params.SlotStart(f.Point.Slot)).Seconds())
 	}
@@ -308,6 +315,9 @@ func (c *core) tallied(s signature) {
 		bad = append(bad, v.Voter)
 	}
 	c.d.reportBadVotes(s.bad)
+	if s.withheld {
+		bad = append(bad, c.d.self) // so that the votes of others are counted without it
+	}
 	if err := c.step(dpos.Tallied{ID: s.tally.ID, Certificate: s.certificate, Bad: bad}); err != nil {
 		c.d.log.Debug("tally came too late", zap.Error(err))
 	}
@@ -338,6 +348,7 @@ func (c *core) publish() {
 		OwnVotes: c.ownVotes(),
 		Started:  d.start, Silent: c.machine.Silent(),
 		Seats: c.machine.Seats(), Schedules: c.machine.ChildSchedules(),
+		Session: c.session, Asks: c.session != nil && c.machine.Asks(), Recovery: d.verify.domain.Recovery,
 	}
 	cause := ""
 	if s.Silent {
@@ -353,9 +364,11 @@ func (c *core) publish() {
 		cause, s.Silent = "fork", true
 		s.Why = "two histories of this chain are final, and it signs nothing before the operators have agreed on one (docs/operations.md, Fork)"
 	}
+	s.Cause = cause
 	s.Time, s.FewClocks = time.Unix(0, int64(c.time.Now)), !c.time.Clocks.Enough
 	s.Slot, _ = d.deps.Params.SlotAt(s.Time)
 	c.tellSilence(cause, s.Why)
+	s.Since = c.silentSince
 	s.Stalled = head.Height >= lib.Height+d.deps.Params.MaxReversible
 	if s.Stalled != c.warned {
 		c.warned = s.Stalled

@@ -125,7 +125,7 @@ func (e *executor) build(ctx context.Context, p *dpos.Produce) (*block.Block, er
 	// The budget ends at its share of the slot, whenever the parent came; a late parent leaves a small one.
 	budget := max(slot*time.Duration(d.cfg.BuildPercent)/100-max(late, 0), slot/minBuildShare)
 	req := chain.BuildRequest{
-		Parent: p.Parent, Slot: p.Slot, Coinbase: d.self, QC: p.QC, FC: p.FC, EmptyOnly: p.EmptyOnly, Budget: budget,
+		Parent: p.Parent, Slot: p.Slot, Coinbase: d.self, QC: p.QC, FC: p.FC, Recovery: p.Recovery, EmptyOnly: p.EmptyOnly, Budget: budget,
 	}
 	if d.deps.Txs != nil && !p.EmptyOnly {
 		req.Txs = d.deps.Txs(p.Parent)
@@ -141,7 +141,7 @@ func (e *executor) build(ctx context.Context, p *dpos.Produce) (*block.Block, er
 		return nil, fmt.Errorf("%w: slot %d: a fork was met, and nothing is signed any more", errMissed, p.Slot)
 	}
 	b := built.Block
-	seal, err := d.deps.Signer.SignSeal(d.verify.domain.SealDigest(b.Hash()))
+	seal, err := d.signSeal(d.verify.domain.SealDigest(b.Hash()))
 	if err != nil {
 		return nil, fmt.Errorf("%w: seal the block of slot %d: %w", errMissed, p.Slot, err)
 	}

@@ -43,6 +43,13 @@ func (d *disk) Reversible() (out []*block.Block, err error) {
 	return out, nil
 }
 
+func (d *disk) Header(h common.Hash) (*block.SealedHeader, error) {
+	if b := d.get(h); b != nil {
+		return b.SealedHeader, nil
+	}
+	return nil, fmt.Errorf("no block %s", h)
+}
+
 func (d *disk) lib() uint64 { d.mu.Lock(); defer d.mu.Unlock(); return uint64(len(d.final)) }
 
 func (d *disk) finals() []*block.Block {
@@ -327,7 +334,7 @@ func (c *fakeChain) Build(_ context.Context, r chain.BuildRequest) (*chain.Built
 		}
 	}
 	b := assemble(&c.params, r.Parent, height, r.Slot, r.Coinbase, &block.Record{
-		QC: r.QC, FC: r.FC, Next: c.announced(r.Parent, height),
+		QC: r.QC, FC: r.FC, Recovery: r.Recovery, Next: c.announced(r.Parent, height),
 	}, txs, senders)
 	if c.spoil {
 		b.Header.Root = invalidRoot

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"github.com/bornode/bornode/internal/exit"
 	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/internal/vfs"
+	"github.com/bornode/bornode/recovery"
 )
 
 // Files of evidence of a fork, in the folder of the vote log (docs/storage.md):
@@ -45,10 +47,25 @@ type ForkEvidence struct {
 	OwnFC   []byte      // certificate of this node's last irreversible block; empty if that is block 0
 	Other   []byte      // the certificate of the other history
 	Headers [][]byte    // sealed headers of the other history down from Other's target to where it parts from Own, if known
+	// Recovery is the signed statement (package recovery) that goes on from a block which Own contradicts: then it is the other
+	// history's proof, and Other is empty.
+	Recovery []byte `rlp:"optional"`
+	// Undone says that Other is of the domain before a recovery that this node goes by: its operators chose this history. Then the
+	// evidence is an alarm, and ends no signing: whoever holds an old certificate could else stop a recovered network.
+	Undone bool `rlp:"optional"`
+	// UndoneBy is the hash of that recovery; zero if Undone is not set.
+	UndoneBy common.Hash `rlp:"optional"`
 }
 
 // OtherBlock is the block that the other history holds as final.
 func (e *ForkEvidence) OtherBlock() (block.Point, error) {
+	if len(e.Recovery) > 0 {
+		r, err := recovery.DecodeSigned(e.Recovery)
+		if err != nil {
+			return block.Point{}, fmt.Errorf("recovery of the other history: %w", err)
+		}
+		return r.Statement.Base.Point(), nil
+	}
 	c, err := block.DecodeCertificate(e.Other)
 	if err != nil {
 		return block.Point{}, fmt.Errorf("certificate of the other history: %w", err)
@@ -73,12 +90,18 @@ type forkAlarms struct {
 
 	mu     sync.Mutex
 	alarms []Alarm
-	known  map[common.Hash]bool // blocks of other histories
+	known  map[common.Hash]bool // blocks of other histories that ended signing; at most maxForkFiles
+	files  int                  // of evidence that ended signing, damaged ones too
+	undone map[common.Hash]bool // recoveries that are known to undo what others hold as final: one evidence for each
+}
+
+func newForkAlarms(dir string, fs vfs.FS) *forkAlarms {
+	return &forkAlarms{dir: dir, fs: fs, known: make(map[common.Hash]bool), undone: make(map[common.Hash]bool)}
 }
 
 // openForks reads the evidence that earlier runs kept.
 func openForks(cfg *Config, log *zap.Logger) (*forkAlarms, error) {
-	f := &forkAlarms{dir: cfg.Dir, fs: cfg.FS, known: make(map[common.Hash]bool)}
+	f := newForkAlarms(cfg.Dir, cfg.FS)
 	if f.fs == nil {
 		f.fs = vfs.OS(cfg.Dir, vfs.Private)
 	}
@@ -93,7 +116,13 @@ func openForks(cfg *Config, log *zap.Logger) (*forkAlarms, error) {
 			log.Error("evidence of a fork cannot be read; it counts all the same", zap.String("file", path), zap.Error(err))
 			e = &ForkEvidence{}
 		}
+		other, _ := e.OtherBlock() // zero: it is damaged
+		f.takePlace(e, other.Hash)
 		f.add(e, path)
+		if e.Undone {
+			log.Error("what producers of the domain before the recovery hold as final is undone here: see the chapter on a lost quorum of docs/operations.md", zap.String("evidence", path))
+			continue
+		}
 		log.Error("this node has met two histories of this chain and signs nothing: see the chapter on forks of docs/operations.md", zap.String("evidence", path))
 	}
 	return f, nil
@@ -133,46 +162,104 @@ func readForkEvidence(fs vfs.FS, name string) (*ForkEvidence, error) {
 	return e, err
 }
 
-// add takes evidence into memory. From then on nothing is signed.
+// add takes evidence into memory. From then on nothing is signed, unless the operators chose this history.
 func (f *forkAlarms) add(e *ForkEvidence, path string) {
-	f.halted.Store(true)
+	if !e.Undone {
+		f.halted.Store(true)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	other, err := e.OtherBlock()
-	text := "evidence of two histories of this chain was found"
-	if err == nil {
-		f.known[other.Hash] = true
-		text = fmt.Sprintf("two histories of this chain are final: a quorum signed block %s of slot %d, which is no part of the chain that this node holds as final (its block there is %d)", other.Hash, other.Slot, e.Height)
-	}
-	f.alarms = append(f.alarms, Alarm{
-		Kind: "fork", Since: time.Unix(int64(e.Time), 0), File: path, //nolint:gosec // our own
-		Text: text + "; this node signs nothing more. Stop, keep the evidence, and agree with the other operators which history counts: chapter Fork of docs/operations.md",
-	})
+	text, advice := e.describe()
+	f.alarms = append(f.alarms, Alarm{Kind: "fork", Since: time.Unix(int64(e.Time), 0), File: path, Text: text + "; " + advice}) //nolint:gosec // our own
 }
 
-// keep writes evidence and reports whether it is new: one file for each block of another history, and no more than
-// maxForkFiles of them.
-func (f *forkAlarms) keep(e *ForkEvidence, other common.Hash) (path string, isNew bool, err error) {
-	f.halted.Store(true) // first of all, whatever becomes of the file
+// describe says what the evidence proves, and what follows for this node and its operator. Evidence that cannot be read counts as a fork.
+func (e *ForkEvidence) describe() (proven, advice string) {
+	advice = "this node signs nothing more. Stop, keep the evidence, and agree with the other operators which history counts: chapter Fork of docs/operations.md"
+	other, err := e.OtherBlock()
+	switch {
+	case err != nil:
+		return "evidence of two histories of this chain was found", advice
+	case e.Undone:
+		return fmt.Sprintf("a quorum of the domain before recovery %s signed block %s of slot %d as final, which the recovery undoes", e.UndoneBy, other.Hash, other.Slot),
+			"this node goes on by the recovery. Clear outside the chain what only that history holds, and give its nodes empty folders: chapter Lost quorum of docs/operations.md"
+	case len(e.Recovery) > 0:
+		return fmt.Sprintf("a recovery that the operators signed goes on from block %s of slot %d, and this node holds another history as final (its block there is %d)", other.Hash, other.Slot, e.Height), advice
+	}
+	return fmt.Sprintf("two histories of this chain are final: a quorum signed block %s of slot %d, which is no part of the chain that this node holds as final (its block there is %d)", other.Hash, other.Slot, e.Height), advice
+}
+
+// KeepRefusedRecovery keeps the evidence that a recovery goes on from a block which contradicts the final chain of a stopped
+// node: own is its final block of the base's height, or its last one, with the certificate of its last irreversible block (nil if
+// that is block 0). From then on the node raises the alarm and signs nothing. signed is an encoded recovery.Signed. It returns the
+// file, which is empty if this is known already.
+func KeepRefusedRecovery(dir string, genesis common.Hash, own *block.SealedHeader, fc *block.Certificate, signed []byte) (path string, err error) {
+	f, err := openForks(&Config{Dir: dir}, zap.NewNop())
+	if err != nil {
+		return "", err
+	}
+	e := &ForkEvidence{
+		Time: uint64(time.Now().Unix()), Met: "a recovery that was to be applied", Genesis: genesis, Height: own.Number(), //nolint:gosec // after 1970
+		Own: own.Encode(), Recovery: signed,
+	}
+	if fc != nil {
+		e.OwnFC = fc.Encode()
+	}
+	base, err := e.OtherBlock()
+	if err != nil {
+		return "", err
+	}
+	path, _, err = f.keep(e, base.Hash)
+	return path, err
+}
+
+// takePlace takes the place of evidence, and reports whether it got one: each block of another history has one, as long as no more
+// than maxForkFiles end signing, and each recovery has one for all that it undoes. Those of one kind take none of the other's: whoever
+// holds old certificates must not be able to hide a fork of today.
+func (f *forkAlarms) takePlace(e *ForkEvidence, other common.Hash) bool {
 	f.mu.Lock()
-	full := f.known[other] || len(f.alarms) >= maxForkFiles
+	defer f.mu.Unlock()
+	if e.Undone {
+		isNew := !f.undone[e.UndoneBy]
+		f.undone[e.UndoneBy] = true
+		return isNew
+	}
+	if f.known[other] || f.files >= maxForkFiles {
+		return false
+	}
 	f.known[other] = true
-	f.mu.Unlock()
-	if full {
+	f.files++
+	return true
+}
+
+// keep writes evidence, if there is a place for it (takePlace), and reports whether the alarm is new: the first fork that ends signing
+// always is, whatever becomes of its file.
+func (f *forkAlarms) keep(e *ForkEvidence, other common.Hash) (path string, isNew bool, err error) {
+	isFirst := !e.Undone && !f.halted.Swap(true) // first of all
+	hasPlace := f.takePlace(e, other)
+	if !hasPlace && !isFirst {
 		return "", false, nil
 	}
-	body, err := rlp.EncodeToBytes(e)
-	if err == nil {
-		b := append([]byte(forkMagic), body...)
-		b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-		name := fmt.Sprintf("%s%s-%x%s", forkPrefix, time.Unix(int64(e.Time), 0).UTC().Format("20060102T150405Z"), other[:4], forkSuffix) //nolint:gosec // our own
-		if err = errors.Join(f.fs.Mkdir("."), format.Stamp(f.fs, f.dir, format.Consensus)); err == nil {
-			err = vfs.ReplaceFile(f.fs, name, b)
-		}
-		path = filepath.Join(f.dir, name)
+	if hasPlace {
+		path, err = f.writeEvidence(e, other)
 	}
 	f.add(e, path)
 	return path, true, err
+}
+
+// writeEvidence makes evidence durable in a file of its own, and gives the file's path.
+func (f *forkAlarms) writeEvidence(e *ForkEvidence, other common.Hash) (path string, err error) {
+	body, err := rlp.EncodeToBytes(e)
+	if err != nil {
+		return "", err
+	}
+	b := append([]byte(forkMagic), body...)
+	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	name := fmt.Sprintf("%s%s-%x%s", forkPrefix, time.Unix(int64(e.Time), 0).UTC().Format("20060102T150405Z"), other[:4], forkSuffix) //nolint:gosec // our own
+	if err = errors.Join(f.fs.Mkdir("."), format.Stamp(f.fs, f.dir, format.Consensus)); err == nil {
+		err = vfs.ReplaceFile(f.fs, name, b)
+	}
+	return filepath.Join(f.dir, name), err
 }
 
 // Alarms lists what an operator must look at, oldest first.
@@ -189,6 +276,9 @@ func (d *Driver) Alarms() []Alarm {
 func (d *Driver) suspectFork(ctx context.Context, c *block.Certificate, headers []*block.SealedHeader, met string) (proven bool) {
 	if c == nil || c.Kind != block.Precommit || d.deps.FinalHeader == nil {
 		return false
+	}
+	if d.suspectOldDomain(ctx, c, met) {
+		return true
 	}
 	var lib dpos.Header
 	var fc *block.Certificate
@@ -209,13 +299,7 @@ func (d *Driver) suspectFork(ctx context.Context, c *block.Certificate, headers 
 	if !slices.ContainsFunc(schedules, func(s []block.Schedule) bool { return d.isQuorum(c, s) }) {
 		return false // no proof: its voters are not those that count here
 	}
-	e := &ForkEvidence{
-		Time: uint64(time.Now().Unix()), Met: met, Genesis: d.deps.Genesis, Height: own.Number(), //nolint:gosec // after 1970
-		Own: own.Encode(), Other: c.Encode(),
-	}
-	if fc != nil {
-		e.OwnFC = fc.Encode()
-	}
+	e := d.forkEvidence(c, own, fc, met)
 	for _, h := range headers[:min(len(headers), maxForkHeaders)] {
 		e.Headers = append(e.Headers, h.Encode())
 	}
@@ -223,17 +307,67 @@ func (d *Driver) suspectFork(ctx context.Context, c *block.Certificate, headers 
 	return true
 }
 
-// raiseFork keeps the evidence, ends signing and tells everybody who asks.
+func (d *Driver) forkEvidence(c *block.Certificate, own *block.SealedHeader, fc *block.Certificate, met string) *ForkEvidence {
+	e := &ForkEvidence{
+		Time: uint64(time.Now().Unix()), Met: met, Genesis: d.deps.Genesis, Height: own.Number(), //nolint:gosec // after 1970
+		Own: own.Encode(), Other: c.Encode(),
+	}
+	if fc != nil {
+		e.OwnFC = fc.Encode()
+	}
+	return e
+}
+
+// suspectOldDomain looks at a certificate for a slot behind the newest recovery's base: if a quorum of the schedules before the
+// recovery signed it in the domain before, producers that were held lost were only cut off, and what they hold as final is undone
+// here (rule 13).
+func (d *Driver) suspectOldDomain(ctx context.Context, c *block.Certificate, met string) bool {
+	n := len(d.deps.Recoveries)
+	if n == 0 || c.Target.Slot <= d.deps.Recoveries[n-1].Base.Slot {
+		return false
+	}
+	var lib dpos.Header
+	var fc *block.Certificate
+	var schedules []block.Schedule
+	if d.do(ctx, true, func(k *core) {
+		lib, fc, schedules = k.machine.LIB(), k.machine.BestFC(), k.machine.SchedulesBefore()
+	}) != nil || len(schedules) == 0 || len(c.Bitmaps) != len(schedules) {
+		return false
+	}
+	for i, s := range schedules {
+		if c.Count(i) < s.Quorum() {
+			return false
+		}
+	}
+	before := block.Domain{Genesis: d.deps.Genesis, Recovery: dpos.DomainAt(d.deps.Recoveries[:n-1], math.MaxUint64)}
+	if d.verify.certificateIn(before, c, schedules) != nil {
+		return false
+	}
+	own, err := d.finalBelow(lib.Height, c.Target.Slot)
+	if err != nil {
+		return false // the history that could tell is not kept
+	}
+	e := d.forkEvidence(c, own, fc, met+", of the domain before the newest recovery")
+	e.Undone, e.UndoneBy = true, d.deps.Recoveries[n-1].Hash
+	d.raiseFork(ctx, e, c.Target)
+	return true
+}
+
+// raiseFork keeps the evidence, ends signing unless the operators chose this history, and tells everybody who asks.
 func (d *Driver) raiseFork(ctx context.Context, e *ForkEvidence, other block.Point) {
 	path, isNew, err := d.forks.keep(e, other.Hash)
 	if !isNew {
 		return
 	}
 	d.m.forks.Inc()
-	_ = d.do(context.WithoutCancel(ctx), false, func(c *core) { _ = c.step(dpos.Halt{}) })
-	d.log.Error("two histories of this chain are final: this node signs nothing more, see the chapter on forks of docs/operations.md",
-		zap.String("met", e.Met), zap.Uint64("slot", other.Slot), zap.Stringer("other", other.Hash), zap.Uint64("height", e.Height),
+	log := d.log.With(zap.String("met", e.Met), zap.Uint64("slot", other.Slot), zap.Stringer("other", other.Hash), zap.Uint64("height", e.Height),
 		zap.String("evidence", path), zap.NamedError("not_kept", err))
+	if e.Undone {
+		log.Error("what producers of the domain before the recovery hold as final is undone here: see the chapter on a lost quorum of docs/operations.md")
+		return
+	}
+	_ = d.do(context.WithoutCancel(ctx), false, func(c *core) { _ = c.step(dpos.Halt{}) })
+	log.Error("two histories of this chain are final: this node signs nothing more, see the chapter on forks of docs/operations.md")
 }
 
 func (d *Driver) isQuorum(c *block.Certificate, schedules []block.Schedule) bool {
@@ -304,15 +438,16 @@ func CheckForkEvidence(dir string) (found []exit.Finding) {
 		return []exit.Finding{{Part: "consensus", File: dir, Problem: err.Error(), Remedy: "check the disk"}}
 	}
 	for _, name := range names {
-		f := exit.Finding{
-			Part: "consensus", File: filepath.Join(dir, name), Problem: "evidence of a fork: this node signs nothing while the file is here",
-			Remedy: "agree with the other operators which history counts (docs/operations.md, Fork); keep the file elsewhere before it is taken away",
+		f := exit.Finding{Part: "consensus", File: filepath.Join(dir, name)}
+		e, err := readForkEvidence(fs, name)
+		if err != nil {
+			f.Problem, e = "evidence of a fork that cannot be read: "+err.Error(), new(ForkEvidence)
 		}
-		if e, err := readForkEvidence(fs, name); err != nil {
-			f.Problem = "evidence of a fork that cannot be read: " + err.Error()
-		} else if other, err := e.OtherBlock(); err == nil {
-			f.Problem = fmt.Sprintf("evidence of a fork, met in %s: a quorum signed block %s of slot %d, another than block %d here; this node signs nothing while the file is here", e.Met, other.Hash, other.Slot, e.Height)
+		proven, advice := e.describe()
+		if err == nil {
+			f.Problem, f.Harmless = fmt.Sprintf("evidence of a fork, met in %s: %s", e.Met, proven), e.Undone
 		}
+		f.Remedy = advice + "; keep the file elsewhere before it is taken away"
 		found = append(found, f)
 	}
 	return found

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/internal/vfs"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/transport"
@@ -221,15 +223,16 @@ func TestNoProofIsNoFork(t *testing.T) {
 		a, b := l.twoHistories()
 		defer a.kill()
 		defer b.kill()
+		justified := a.driver.Status().QC
+		require.Equal(t, block.Prevote, justified.Kind)
 		theirs, a := a.driver.Status().FC, b // the longer history is shown the shorter one
 		forged := *theirs
 		forged.Aggregate[40] ^= 1
-		few := *theirs
-		few.Bitmaps = [][]byte{{1}}
+		few := l.certified(theirs.Link, 1, 2)
 		prevotes := *theirs
 		prevotes.Kind = block.Prevote
 		own := a.driver.Status().FC
-		for _, c := range []*block.Certificate{&forged, &few, &prevotes, own} {
+		for _, c := range []*block.Certificate{&forged, few, &prevotes, justified, own} {
 			require.Error(t, a.driver.AddCertificate(c))
 			require.Empty(t, a.driver.Alarms())
 		}
@@ -275,3 +278,83 @@ func TestDamagedForkEvidenceCounts(t *testing.T) {
 }
 
 func vfsOf(m *member) vfs.FS { return vfs.OS(filepath.Dir(m.driver.Alarms()[0].File), vfs.Private) }
+
+// Places of evidence are bounded by kind: however many old certificates of a history that a recovery undid are shown, they take one,
+// and a fork of today is kept all the same.
+func TestUndoneHistoriesTakeNoPlaceOfForks(t *testing.T) {
+	dir := t.TempDir()
+	f, err := openForks(&Config{Dir: dir}, zap.NewNop())
+	require.NoError(t, err)
+	show := func(i byte, by byte) bool {
+		point := block.Point{Slot: uint64(i) + 1, Hash: common.Hash{i, by}}
+		c := block.Certificate{Link: block.Link{Kind: block.Precommit, Source: point, Target: point}, Bitmaps: [][]byte{{7}}}
+		e := &ForkEvidence{Time: 1_800_000_000, Met: "a test", Own: []byte{1}, Other: c.Encode()}
+		if by > 0 {
+			e.Undone, e.UndoneBy = true, common.Hash{by}
+		}
+		_, isNew, err := f.keep(e, point.Hash)
+		require.NoError(t, err)
+		return isNew
+	}
+	for i := range byte(3 * maxForkFiles) {
+		require.Equal(t, i == 0, show(i, 1))
+		require.Equal(t, i == 0, show(i, 2), "each recovery tells of what it undoes")
+	}
+	require.False(t, f.halted.Load())
+	require.Len(t, f.alarms, 2)
+	for i := range byte(3 * maxForkFiles) {
+		require.Equal(t, i < maxForkFiles, show(i, 0))
+	}
+	require.True(t, f.halted.Load())
+	require.Len(t, f.alarms, 2+maxForkFiles)
+	require.LessOrEqual(t, len(f.known), maxForkFiles, "what is remembered of others is bounded")
+
+	again, err := openForks(&Config{Dir: dir}, zap.NewNop())
+	require.NoError(t, err)
+	require.True(t, again.halted.Load(), "nor does a restart sign")
+	require.Len(t, again.alarms, 2+maxForkFiles)
+	f = again
+	require.False(t, show(40, 0), "the places are taken")
+	require.False(t, show(41, 1))
+	undone := 0
+	for _, x := range CheckForkEvidence(dir) {
+		if strings.Contains(x.Problem, "which the recovery undoes") {
+			undone++
+		}
+	}
+	require.Equal(t, 2, undone)
+}
+
+// Once a fork is met the crypto goroutine signs nothing that was queued before: neither votes nor our own vote in a tally, which is
+// counted without it.
+func TestHaltedSignerSignsNothing(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(8)
+		d := l.nodes[0].driver
+		point := block.Point{Slot: 1_000_000, Hash: common.Hash{5}}
+		link := block.Link{Kind: block.Prevote, Source: point, Target: point}
+		tally := dpos.Tally{ID: 1, Link: link, Schedules: []block.Schedule{l.schedule}}
+		for i, s := range l.signers {
+			v := block.Vote{Link: link, Voter: s.Account()}
+			if i > 0 {
+				var err error
+				v.Signature, err = s.SignVote(labDomain.VoteDigest(link))
+				require.NoError(t, err)
+			}
+			tally.Votes = append(tally.Votes, v)
+		}
+		d.forks.halted.Store(true)
+		signer := newVoteSigner(d)
+		s := signer.do(job{tally: &tally, own: 0})
+		require.NoError(t, s.err)
+		require.NotNil(t, s.certificate, "three of four are a quorum")
+		require.Equal(t, 3, s.certificate.Count(0))
+		require.Empty(t, s.bad, "nobody is blamed")
+		require.True(t, s.withheld)
+		s = signer.do(job{sign: []block.Vote{tally.Votes[0]}})
+		require.NoError(t, s.err)
+		require.Empty(t, s.votes)
+		require.Zero(t, signer.sigs.Len(), "nothing was signed")
+	})
+}

@@ -9,7 +9,8 @@ const (
 	maxVotesPerCall   = 1024     // AddVotes
 	maxLoggedVoters   = 8        // in one line of the log
 	maxRangeBlocks    = 1 << 14  // AddRange
-	MaxToldVotes      = 64       // votes of one producer in its Answer, and in what VotesBy gives
+	maxBegunSessions  = 64       // of this process that are remembered
+	maxUnsavedMarks   = 4096     // marks of others that wait for a write of the vote log
 	maxHints          = 16       // blocks not known yet whose certificates are kept
 	maxHintsOfBlock   = 4        // of each kind
 	uncertifiedLimit  = 512      // blocks of a range without certificate that are entered as reversible
@@ -22,10 +23,12 @@ const (
 	maxStatusVotes    = 64       // own votes in Status
 	queueCalls        = 256      // calls waiting for the machine's goroutine
 	queueFinalEvents  = 64       // per subscriber; the oldest is dropped for a slow one
-	compactLogBytes   = 256 << 10
+	compactLogBytes   = 4 << 20
+	maxTurnGap        = 30 * time.Second       // between two turns of the machine's goroutine; beyond it a session is renewed
+	maxAlone          = time.Minute            // without any link; beyond it a session is renewed
 	repairRetryLeast  = 100 * time.Millisecond // between two tries of work that needs a damaged block, doubled up to
 	repairRetryMost   = 2 * time.Second
-	maxForkFiles      = 8                     // files of evidence of forks
+	maxForkFiles      = 8                     // files of evidence that end signing; each recovery has one more
 	maxForkHeaders    = 256                   // headers of the other history in one
 	maxForkBytes      = 16 << 20              // of one
 	clockPoll         = 20 * time.Millisecond // how often the time is looked at before it is set

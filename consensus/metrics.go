@@ -19,6 +19,8 @@ type metrics struct {
 	aggregates, seals                                prometheus.Counter
 	voteChecks                                       prometheus.Counter
 	judged                                           *prometheus.CounterVec // verdict
+	silence                                          *prometheus.GaugeVec   // cause
+	silentSince                                      prometheus.Gauge
 	finality, logSync                                prometheus.Histogram
 	rangeBlocks                                      *prometheus.CounterVec // mode
 	rangeRate                                        prometheus.Gauge
@@ -34,6 +36,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		f.Register(h)
 		return h
 	}
+	silence := prometheus.NewGaugeVec(prometheus.GaugeOpts(f.Opts("signer_silence_state", "1 for the cause why the signer casts no vote, 0 for the others")), []string{"cause"})
+	f.Register(silence)
 	m := &metrics{
 		headHeight:    f.Gauge("head_height_blocks", "height of the preferred head"),
 		libHeight:     f.Gauge("lib_height_blocks", "height of the last irreversible block"),
@@ -41,6 +45,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		reversible:    f.Gauge("reversible_depth_blocks", "preferred head minus last irreversible block"),
 		silent:        f.Gauge("signer_silent_state", "1 while the signer waits for proof that it signs nothing twice"),
 		unheard:       f.Gauge("signer_missing_answers", "producers that have yet to tell, after this start, what they hold of the signer's votes"),
+		silentSince:   f.Gauge("signer_silent_since_seconds", "Unix time since which the signer casts no vote; 0: it casts votes"),
+		silence:       silence,
 		stalled:       f.Gauge("stalled_state", "1 while production is slowed since nothing becomes final"),
 		awaitsRepair:  f.Gauge("awaits_repair_state", "1 while execution waits for a damaged block that is fetched again from a peer"),
 		produced:      f.Counter("produced_blocks", "blocks this node produced"),
@@ -60,7 +66,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		rangeRate:     f.Gauge("range_rate_blocks_per_second", "rate of the newest range import"),
 		entered:       f.Counter("entered_blocks", "headers that entered the tree"),
 	}
-	m.forks = f.Gauge("fork_alarms", "blocks of other histories that a quorum signed as final; above 0 this node signs nothing")
+	m.forks = f.Gauge("fork_alarms", "evidence that a quorum signed a block of another history as final: this node signs nothing then, unless a recovery undid that history")
 	clocks := meters.New(reg, "clock")
 	m.clockOffset = clocks.Gauge("offset_seconds", "this machine's clock minus the median of the producers' clocks; 0 while too few of them are known")
 	m.networkOffset = clocks.Gauge("network_offset_seconds", "the network's time minus the median of the producers' clocks, which it follows by 1 ms per second; 0 while too few of them are known")

@@ -18,10 +18,11 @@ import (
 // execution; a mutex guards it.
 type networkTime struct {
 	own      func() time.Time       // the machine's own clock; its wall part is used
-	peers    func() []clock.Reading // of the other producers' clocks; nil: the own clock is the network's
+	peers    func() []clock.Reading // of the other producers' clocks and times; nil: the own clock is the network's
 	self     common.Address
 	observer bool
-	wait     time.Duration // without enough clocks the start of a signer waits so long for them, from began on
+	maxError time.Duration
+	wait     time.Duration // a start waits so long for others' clocks and times, from began on
 	base     time.Time     // origin of the monotonic clock
 
 	mu        sync.Mutex
@@ -37,19 +38,23 @@ type timeReading struct {
 	Now    time.Duration // since 1970
 	Wall   time.Duration // the machine's own clock at that instant
 	Clocks clock.Consensus
+	Told   time.Duration // Now if others may go by it, else 0
 	State  clock.State
 	Sets   int
 	Peers  map[common.Address]time.Duration // other producers' clocks minus the monotonic one
 	Mono   time.Duration
 }
 
-// clockWaitTurns is how many turns a signer waits after its start for the clocks of a quorum; the start of rule 11 begins
-// behind that.
+// clockWaitTurns is how many turns a start waits for the clocks of a quorum, and for the times of producers that may run; the start
+// of rule 11 begins behind that.
 const clockWaitTurns = 4
 
 func newNetworkTime(d *Deps, self common.Address) *networkTime {
 	turn := d.Params.Slot() * time.Duration(d.Params.TurnSlots) //nolint:gosec // bounded by genesis
-	return &networkTime{own: d.Now, peers: d.Clocks, self: self, observer: self == (common.Address{}), wait: clockWaitTurns * turn, base: time.Now()}
+	return &networkTime{
+		own: d.Now, peers: d.Clocks, self: self, observer: self == (common.Address{}), maxError: d.Params.MaxClockError(),
+		wait: clockWaitTurns * turn, base: time.Now(),
+	}
 }
 
 // readTime gives the network's time.
@@ -58,28 +63,38 @@ func (n *networkTime) readTime() timeReading {
 	defer n.mu.Unlock()
 	mono := time.Since(n.base)
 	r := timeReading{Mono: mono, Wall: time.Duration(n.own().UnixNano())}
-	if n.peers == nil {
-		r.Clocks = clock.Consensus{Known: 1, Needed: 1, Enough: true, Offset: r.Wall - mono}
-	} else {
-		r.Peers = n.peerOffsets(mono)
-		r.Clocks = clock.Combine(n.schedules, n.self, r.Wall-mono, r.Peers)
+	in := clock.Input{
+		Mono: mono, Wall: r.Wall, MaxError: n.maxError, Waited: n.running && mono-n.began >= n.wait, Alone: !n.observer, Certified: n.certified,
 	}
-	r.Now = n.time.Advance(clock.Input{
-		Mono: mono, Wall: r.Wall, Clocks: r.Clocks, WaitOver: n.running && !n.observer && mono-n.began >= n.wait, Certified: n.certified,
-	})
-	r.State, r.Sets = n.time.State(), n.time.Sets()
+	if n.peers == nil {
+		in.Clocks = clock.Consensus{Known: 1, Needed: 1, Enough: true, Offset: r.Wall - mono}
+	} else {
+		var told map[common.Address]time.Duration
+		r.Peers, told = n.peerOffsets(mono)
+		in.Clocks = clock.Combine(n.schedules, n.self, r.Wall-mono, r.Peers)
+		in.Told = clock.CombineTold(n.schedules, n.self, told, r.Peers)
+	}
+	r.Clocks = in.Clocks
+	r.Now = n.time.Advance(in)
+	r.Told, r.State, r.Sets = n.time.Told(), n.time.State(), n.time.Sets()
 	return r
 }
 
-// peerOffsets are the clocks of others that were read less than a minute ago, minus the monotonic clock.
-func (n *networkTime) peerOffsets(mono time.Duration) map[common.Address]time.Duration {
-	out := make(map[common.Address]time.Duration)
+// peerOffsets are the clocks of others that were read less than a minute ago, and the times that those tell who tell one, minus the
+// monotonic clock.
+func (n *networkTime) peerOffsets(mono time.Duration) (clocks, told map[common.Address]time.Duration) {
+	clocks, told = make(map[common.Address]time.Duration), make(map[common.Address]time.Duration)
 	for _, r := range n.peers() {
-		if at := r.At.Sub(n.base); mono-at <= clock.MaxAge {
-			out[r.Account] = r.Wall - at
+		at := r.At.Sub(n.base)
+		if mono-at > clock.MaxAge {
+			continue
+		}
+		clocks[r.Account] = r.Wall - at
+		if r.Told > 0 {
+			told[r.Account] = r.Told - at
 		}
 	}
-	return out
+	return clocks, told
 }
 
 // currentTime is the network's time.
@@ -101,6 +116,10 @@ func (n *networkTime) follow(schedules []block.Schedule, certified time.Duration
 
 // NetworkTime is the network's time as this node knows it (rule 12 of consensus/dpos).
 func (d *Driver) NetworkTime() time.Time { return d.time.currentTime() }
+
+// ToldTime is the network's time since 1970 as this node tells it to others, which may start by it; 0 while they should not.
+// It may be called at any time.
+func (d *Driver) ToldTime() time.Duration { return d.time.readTime().Told }
 
 // tellTime tells the machine what time it is.
 func (c *core) tellTime() {

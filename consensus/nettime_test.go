@@ -6,23 +6,62 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/consensus/clock"
+	"github.com/bornode/bornode/consensus/dpos"
 )
 
-// clocks are the own clocks of a lab's machines: how far each is off, and what each node sees of the others'.
+// clocks are the own clocks of a lab's machines: how far each is off, and what each node sees of the others' clocks and times.
 type clocks struct {
-	l    *lab
-	off  [8]atomic.Int64
-	deaf [8]atomic.Bool // reads no other clock
-	logs [8]*observer.ObservedLogs
+	l      *lab
+	off    [8]atomic.Int64
+	deaf   [8]atomic.Bool // reads no other clock
+	logs   [8]*observer.ObservedLogs
+	nodes  [8]atomic.Pointer[Driver]
+	told   [8]atomic.Int64 // the time that each tells minus the true one
+	tells  [8]atomic.Bool  // told holds a time
+	silent atomic.Bool     // none tells a time, as before release 0.4
 }
 
-func newClocks(l *lab) *clocks { return &clocks{l: l} }
+func newClocks(l *lab) *clocks {
+	k := &clocks{l: l}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.ends = append(l.ends, cancel)
+	l.wg.Go(func() { k.exchangeTimes(ctx) })
+	return k
+}
+
+// exchangeTimes has every node tell its time again and again.
+func (k *clocks) exchangeTimes(ctx context.Context) {
+	for ctx.Err() == nil {
+		for i := range k.nodes {
+			told := time.Duration(0)
+			if d := k.nodes[i].Load(); d != nil && !k.silent.Load() {
+				told = d.ToldTime()
+			}
+			k.told[i].Store(int64(told) - time.Now().UnixNano())
+			k.tells[i].Store(told > 0)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(slotTime / 5):
+		}
+	}
+}
+
+// reading is what node i tells.
+func (k *clocks) reading(i int) clock.Reading {
+	r := clock.Reading{Account: k.l.signers[i].Account(), Wall: time.Duration(k.own(i).UnixNano()), At: time.Now()}
+	if k.tells[i].Load() {
+		r.Told = time.Duration(r.At.UnixNano() + k.told[i].Load())
+	}
+	return r
+}
 
 func (k *clocks) set(off time.Duration, ids ...int) {
 	for _, i := range ids {
@@ -41,12 +80,27 @@ func (k *clocks) start(m *member) {
 		d.Clocks = func() (out []clock.Reading) {
 			for i := range k.l.signers {
 				if i != m.id && !k.deaf[m.id].Load() && !k.l.isCut(i, m.id) {
-					out = append(out, clock.Reading{Account: k.l.signers[i].Account(), Wall: time.Duration(k.own(i).UnixNano()), At: time.Now()})
+					out = append(out, k.reading(i))
 				}
 			}
 			return out
 		}
 	})
+	k.nodes[m.id].Store(m.driver)
+}
+
+// kill stops a node, which tells nothing from then on.
+func (k *clocks) kill(m *member) {
+	k.nodes[m.id].Store(nil)
+	k.tells[m.id].Store(false)
+	m.kill()
+}
+
+// restart has a node down for two slots.
+func (k *clocks) restart(m *member) {
+	k.kill(m)
+	k.l.slots(2)
+	k.start(m)
 }
 
 func (k *clocks) startAll() {
@@ -55,8 +109,8 @@ func (k *clocks) startAll() {
 	}
 }
 
-// told reports whether a node's log has a line.
-func (k *clocks) told(id int, text string) bool {
+// saw reports whether a node's log has a line.
+func (k *clocks) saw(id int, text string) bool {
 	return k.logs[id].FilterMessageSnippet(text).Len() > 0
 }
 
@@ -80,9 +134,12 @@ func (l *lab) lag(id int) uint64 {
 	return now - s.LIB.Slot
 }
 
-// A common time source jumps: the clocks of half of the producers are 180 s ahead for 12 s, then of all. Finality goes on,
-// nothing of a far slot is signed, and the nodes name what they see.
+// A common time source jumps: the clocks of half of the producers are 180 s ahead for 12 s, then of all. Finality goes on once
+// the sessions are renewed (a machine image that was resumed looks the same), nothing of a far slot is signed, and the nodes name
+// what they see.
 func TestJumpOfClocksDoesNotStopFinality(t *testing.T) {
+	config := dpos.DefaultConfig(block.Parameters{}, common.Address{})
+	renewed := config.ClockBound + config.MaxAhead + 4 // slots: the line of a session, and what finality takes
 	inBubble(t, 4, func(l *lab) {
 		k := newClocks(l)
 		k.startAll()
@@ -91,22 +148,104 @@ func TestJumpOfClocksDoesNotStopFinality(t *testing.T) {
 		k.set(180*time.Second, 0, 1)
 		for range 6 {
 			l.slots(4)
-			require.LessOrEqual(t, l.lag(0), uint64(4))
-			require.LessOrEqual(t, l.lag(3), uint64(4))
+			require.LessOrEqual(t, l.lag(0), renewed)
+			require.LessOrEqual(t, l.lag(3), renewed)
 		}
-		require.True(t, k.told(0, "this machine's clock is off"))
-		require.True(t, k.told(3, "a producer's clock is off"))
-		require.False(t, k.told(3, "this machine's clock is off"))
+		require.True(t, k.saw(0, "this machine's clock is off"))
+		require.True(t, k.saw(3, "a producer's clock is off"))
+		require.False(t, k.saw(3, "this machine's clock is off"))
 		k.set(180*time.Second, 0, 1, 2, 3)
 		l.slots(12)
-		require.LessOrEqual(t, l.lag(2), uint64(4), "all clocks jump: the time follows by 1 ms per second")
-		require.True(t, k.told(2, "the network's time is off"))
+		require.LessOrEqual(t, l.lag(2), renewed, "all clocks jump: the time follows by 1 ms per second")
+		require.True(t, k.saw(2, "the network's time is off"))
 		k.set(0, 0, 1, 2, 3)
 		l.slots(4)
-		require.True(t, k.told(2, "the network's time is right again"))
-		require.True(t, k.told(0, "this machine's clock is right again"))
+		require.True(t, k.saw(2, "the network's time is right again"))
+		require.True(t, k.saw(0, "this machine's clock is right again"))
 		require.LessOrEqual(t, l.lag(2), uint64(4))
 	})
+}
+
+// The clocks of all machines jump and stay so, and every producer is restarted, one after the other: each takes the time of those
+// that run, finality goes on and nothing of a far slot is signed.
+func TestRestartsWhileClocksAreOff(t *testing.T) {
+	for _, off := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(off.String(), func(t *testing.T) {
+			inBubble(t, 4, func(l *lab) {
+				k := newClocks(l)
+				k.startAll()
+				l.slots(12)
+				k.onTime()
+				k.set(off, 0, 1, 2, 3)
+				l.slots(4)
+				for i, m := range l.nodes {
+					k.restart(m)
+					l.slots(24)
+					for j := range l.nodes {
+						require.LessOrEqual(t, l.lag(j), uint64(4), "node %d after the restart of node %d", j, i)
+					}
+					require.False(t, m.driver.Status().Silent)
+					require.InDelta(t, 0, time.Since(m.driver.NetworkTime()).Seconds(), 0.5)
+				}
+				require.True(t, k.saw(3, "the network's time is off"))
+			})
+		})
+	}
+}
+
+// While one producer of four is down for good the two others are fewer than what nobody can hold back, so a start whose clock differs
+// waits four turns for a third, and goes on by the time of the two. One whose clock agrees waits for nobody.
+func TestARestartBesideOneThatIsLost(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		k := newClocks(l)
+		k.startAll()
+		l.slots(12)
+		k.onTime()
+		k.kill(l.nodes[3])
+		l.setCut(3, true)
+		k.restart(l.nodes[0])
+		l.slots(1)
+		require.Equal(t, clock.Set, l.nodes[0].driver.time.readTime().State)
+		l.slots(30)
+		require.LessOrEqual(t, l.lag(0), uint64(8))
+		k.set(time.Hour, 0, 1, 2)
+		k.restart(l.nodes[0])
+		l.slots(5)
+		require.Equal(t, clock.Unset, l.nodes[0].driver.time.readTime().State)
+		l.slots(40)
+		require.LessOrEqual(t, l.lag(0), uint64(8))
+		require.LessOrEqual(t, l.lag(1), uint64(8))
+	})
+}
+
+// A producer that set its time by jumped clocks, since those around it told no time yet, takes theirs when they do, before it signs
+// anything of a far slot.
+func TestATimeOfClocksIsSetRight(t *testing.T) {
+	for _, off := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(off.String(), func(t *testing.T) {
+			inBubble(t, 4, func(l *lab) {
+				k := newClocks(l)
+				l.early = true
+				k.startAll()
+				l.slots(12)
+				k.onTime()
+				k.set(off, 0, 1, 2, 3)
+				k.silent.Store(true)
+				l.slots(1)
+				k.restart(l.nodes[2])
+				l.slots(2)
+				require.InDelta(t, off.Seconds(), time.Until(l.nodes[2].driver.NetworkTime()).Seconds(), 1)
+				require.Zero(t, l.nodes[2].driver.ToldTime())
+				k.silent.Store(false)
+				l.slots(1)
+				require.InDelta(t, 0, time.Until(l.nodes[2].driver.NetworkTime()).Seconds(), 0.5)
+				l.slots(30)
+				require.False(t, l.nodes[2].driver.Status().Silent)
+				require.NotZero(t, l.nodes[2].driver.ToldTime())
+				require.LessOrEqual(t, l.lag(2), uint64(4))
+			})
+		})
+	}
 }
 
 // A producer whose clock is 3 s, or half a second, ahead or behind, from its start or later, makes its blocks when the
@@ -129,8 +268,8 @@ func TestWrongClockOfOneProducerCostsNothing(t *testing.T) {
 						require.True(t, made, "slot %d is no part of the chain", slot)
 					}
 				}
-				require.True(t, k.told(1, "this machine's clock is off"))
-				require.True(t, k.told(0, "a producer's clock is off"))
+				require.True(t, k.saw(1, "this machine's clock is off"))
+				require.True(t, k.saw(0, "a producer's clock is off"))
 				require.False(t, l.nodes[1].driver.Status().Silent)
 			})
 		})
@@ -168,7 +307,7 @@ func TestTooFewClocksCastNoVote(t *testing.T) {
 		l.slots(18)
 		require.Zero(t, votes())
 		require.NotZero(t, seals(), "production never waits for ever")
-		require.True(t, k.told(2, "the signer casts no vote"))
+		require.True(t, k.saw(2, "the signer casts no vote"))
 		k.deaf[2].Store(false)
 		l.slots(8)
 		require.NotZero(t, votes())
@@ -205,7 +344,7 @@ func TestFarVotesInTheLogsAreWaitedFor(t *testing.T) {
 		l.slots(10)
 		require.NotZero(t, l.nodes[0].driver.Status().LIB.Height)
 		for _, m := range l.nodes {
-			m.kill()
+			k.kill(m)
 		}
 		k.set(0, 0, 1, 2, 3)
 		began := time.Now()
@@ -216,7 +355,7 @@ func TestFarVotesInTheLogsAreWaitedFor(t *testing.T) {
 			s := m.driver.Status()
 			require.True(t, s.Silent, "node %d", i)
 			require.Contains(t, s.Why, "was signed when clocks were wrong")
-			require.True(t, k.told(i, "was signed when clocks were wrong"))
+			require.True(t, k.saw(i, "was signed when clocks were wrong"))
 		}
 		l.slots(int((far-time.Since(began))/slotTime) + 24)
 		for i, m := range l.nodes {
@@ -239,5 +378,34 @@ func TestEarlyBlocksAreRefused(t *testing.T) {
 		require.ErrorIs(t, d.AddBlock(context.Background(), b), ErrFuture)
 		time.Sleep(time.Millisecond)
 		require.NoError(t, d.AddBlock(context.Background(), b), "the machine is told the time before it judges")
+	})
+}
+
+// A reading of another clock, and of another's time, counts for a minute.
+func TestOldReadingsDoNotCount(t *testing.T) {
+	base := time.Now()
+	at := func(age, told time.Duration) clock.Reading {
+		return clock.Reading{Account: common.Address{byte(age / time.Second)}, Told: told, At: base.Add(time.Hour - age)}
+	}
+	n := &networkTime{base: base, peers: func() []clock.Reading {
+		return []clock.Reading{at(time.Second, 11*time.Hour), at(time.Minute, 0), at(61*time.Second, 11*time.Hour)}
+	}}
+	offsets, told := n.peerOffsets(time.Hour)
+	require.Len(t, offsets, 2)
+	require.NotContains(t, offsets, common.Address{61})
+	require.Equal(t, map[common.Address]time.Duration{{1}: 10*time.Hour + time.Second}, told)
+}
+
+// A certificate proves that max_clock_error before its slot has come, and no more: from then on a quorum votes for a block.
+func TestACertificateProvesThatItsSlotIsNear(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(20)
+		m := l.nodes[0]
+		require.NoError(t, m.driver.do(m.ctx, true, func(c *core) {
+			start := c.d.deps.Params.SlotStart(c.machine.Justified().Slot)
+			c.followTime()
+			require.Equal(t, start.Add(-l.params.MaxClockError()).UnixNano(), int64(c.d.time.certified))
+		}))
 	})
 }

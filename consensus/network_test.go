@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/chain"
+	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
 )
 
@@ -35,15 +37,19 @@ type lab struct {
 	schedule block.Schedule
 	nodes    []*member
 	wg       sync.WaitGroup
+	ends     []func() // of what runs beside the nodes
 
-	mu    sync.Mutex
-	cut   map[int]bool
-	mute  bool                   // votes are lost
-	early bool                   // a node's time may be behind, and blocks are refused as early
-	slot  map[common.Hash]uint64 // of every block built
-	seals map[string]common.Hash // producer and slot -> block
-	votes map[string]block.Link  // voter, kind, target slot -> link
-	tap   func(v block.Vote)     // sees every vote sent
+	recoveries []dpos.Recovery // that nodes have applied which start from now on
+
+	mu           sync.Mutex
+	cut          map[int]bool
+	mute         bool                   // votes are lost
+	noPrecommits bool                   // precommits are
+	early        bool                   // a node's time may be behind, and blocks are refused as early
+	slot         map[common.Hash]uint64 // of every block built
+	seals        map[string]common.Hash // producer and slot -> block
+	votes        map[string]block.Link  // voter, kind, target slot -> link
+	tap          func(v block.Vote)     // sees every vote sent
 }
 
 // member is one node of a lab.
@@ -57,8 +63,10 @@ type member struct {
 	ended  chan struct{} // closed when Run has ended, even if its goroutine was killed
 	err    error
 	bad    []block.Vote
-	lie    func(*Answer) // changes what the node answers to others
-	heard  []error       // what came of its answers
+	lie    func(*block.SessionAnswer) // changes what the node answers to others
+	mute   bool                       // answers nothing
+	as     int                        // signs as the producer of this number, counted from 1; 0: as that of its id
+	heard  []error                    // what came of its answers
 }
 
 func inBubble(t *testing.T, producers int, fn func(l *lab)) {
@@ -84,8 +92,19 @@ func inBubble(t *testing.T, producers int, fn func(l *lab)) {
 // observer adds a node without a signer and without blocks.
 func (l *lab) observer() *member {
 	m := &member{lab: l, id: len(l.nodes), chain: newFakeChain(l.params, l.genesis, l.schedule, newDisk())}
-	l.nodes = append(l.nodes, m)
+	l.join(m)
 	return m
+}
+
+// signer is whose keys the node has; below 0: it has none.
+func (m *member) signer() int {
+	switch {
+	case m.as > 0:
+		return m.as - 1
+	case m.id < len(m.lab.signers):
+		return m.id
+	}
+	return -1
 }
 
 func (m *member) deps() (Config, Deps) {
@@ -93,15 +112,15 @@ func (m *member) deps() (Config, Deps) {
 	cfg.Dir, cfg.NewKey = filepath.Join(m.lab.dir, fmt.Sprint(m.id)), true
 	d := Deps{
 		Params: m.lab.params, Genesis: m.lab.genesis, Schedule: m.lab.schedule, Chain: m.chain, Store: m.chain.disk,
-		Network: m, Log: zaptest.NewLogger(m.lab.t, zaptest.Level(zap.FatalLevel)),
+		Network: m, Recoveries: m.lab.recoveries, Log: zaptest.NewLogger(m.lab.t, zaptest.Level(zap.FatalLevel)),
 		OnBadVotes: func(v []block.Vote) {
 			m.lab.mu.Lock()
 			defer m.lab.mu.Unlock()
 			m.bad = append(m.bad, v...)
 		},
 	}
-	if m.id < len(m.lab.signers) {
-		d.Signer = watched{m.lab.signers[m.id], m.lab}
+	if as := m.signer(); as >= 0 {
+		d.Signer = watched{m.lab.signers[as], m.lab}
 	}
 	return cfg, d
 }
@@ -114,7 +133,8 @@ func (m *member) start(tweak func(*Config, *Deps)) {
 	fresh.onBuild = func(b *block.Block) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.slot[labDomain.SealDigest(b.Hash())] = b.Slot()
+		d := block.Domain{Genesis: l.genesis, Recovery: dpos.DomainAt(l.recoveries, b.Slot())}
+		l.slot[d.SealDigest(b.Hash())] = b.Slot()
 	}
 	for _, b := range fresh.finals() {
 		fresh.executed[b.Hash()] = true
@@ -136,45 +156,53 @@ func (m *member) start(tweak func(*Config, *Deps)) {
 		defer close(m.ended)
 		m.err = d.Run(ctx)
 	})
-	m.greet()
+	l.wg.Go(func() { m.ask(ctx, d) })
 }
 
-// greet has a node that was started and all others that run answer each other, as their handshakes do.
-func (m *member) greet() {
-	for _, o := range m.lab.nodes {
-		if o == m || o.driver == nil || o.ctx.Err() != nil || m.lab.isCut(m.id, o.id) {
-			continue
+// ask asks the other nodes what they hold of this one's signatures, while that is of use.
+func (m *member) ask(ctx context.Context, d *Driver) {
+	for {
+		if s := d.Status(); s.Asks {
+			for _, o := range m.lab.nodes {
+				m.askNode(ctx, d, o, s.Session)
+			}
 		}
-		m.answerTo(o)
-		o.answerTo(m)
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.done:
+			return
+		case <-time.After(slotTime / 4):
+		}
 	}
 }
 
-// answerTo tells another node, after the link's delay, where this one is and what it holds of the other's votes.
-func (m *member) answerTo(to *member) {
+// askNode asks one node, over the link's delay.
+func (m *member) askNode(ctx context.Context, d *Driver, o *member, s *block.SignedSession) {
 	l := m.lab
-	if m.id >= len(l.signers) || to.id >= len(l.signers) {
+	if o == m || l.isCut(m.id, o.id) {
 		return
 	}
-	l.mu.Lock()
-	from, ctx, d := m.driver, to.ctx, to.driver
-	l.mu.Unlock()
 	l.wg.Go(func() {
 		time.Sleep(linkDelay)
-		votes, err := from.VotesBy(ctx, l.signers[to.id].Account())
-		if err != nil {
-			return // one of them has stopped
+		l.mu.Lock()
+		from, fromCtx, mute := o.driver, o.ctx, o.mute
+		l.mu.Unlock()
+		if from == nil || fromCtx.Err() != nil || mute {
+			return
 		}
-		s := from.Status()
-		a := Answer{Producer: l.signers[m.id].Account(), LIB: s.LIB, FC: s.FC, Votes: votes}
+		a, err := from.AnswerSession(fromCtx, s)
+		if err != nil || a == nil {
+			return // it has stopped
+		}
 		time.Sleep(linkDelay)
-		if m.lie != nil {
-			m.lie(&a)
+		if o.lie != nil {
+			o.lie(a)
 		}
-		err = d.HearProducer(ctx, a)
+		err = d.HearAnswer(ctx, a)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		m.heard = append(m.heard, err)
+		o.heard = append(o.heard, err)
 	})
 }
 
@@ -193,6 +221,9 @@ func (l *lab) start() {
 }
 
 func (l *lab) stop() {
+	for _, end := range l.ends {
+		end()
+	}
 	for _, m := range l.nodes {
 		m.kill()
 	}
@@ -248,9 +279,19 @@ func (l *lab) setMute(mute bool) {
 	l.mute = mute
 }
 
+// join adds a node to a network that may run.
+func (l *lab) join(m *member) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nodes = append(l.nodes, m)
+}
+
 // deliver runs fn for every other node after the link's delay.
 func (m *member) deliver(fn func(ctx context.Context, d *Driver)) {
-	for _, to := range m.lab.nodes {
+	m.lab.mu.Lock()
+	nodes := slices.Clone(m.lab.nodes)
+	m.lab.mu.Unlock()
+	for _, to := range nodes {
 		if to == m || m.lab.isCut(m.id, to.id) {
 			continue
 		}
@@ -279,9 +320,13 @@ func (s watched) SignSeal(h common.Hash) ([block.SealLength]byte, error) {
 	l := s.lab
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	key := fmt.Sprintf("%s %d", s.Account(), l.slot[h])
+	slot, isBlock := l.slot[h]
+	if !isBlock { // a session, or an answer
+		return s.Local.SignSeal(h)
+	}
+	key := fmt.Sprintf("%s %d", s.Account(), slot)
 	if old, ok := l.seals[key]; ok && old != h {
-		l.t.Errorf("producer %s sealed two blocks of slot %d", s.Account(), l.slot[h])
+		l.t.Errorf("producer %s sealed two blocks of slot %d", s.Account(), slot)
 	}
 	l.seals[key] = h
 	return s.Local.SignSeal(h)
@@ -312,7 +357,7 @@ func (m *member) push(ctx context.Context, d *Driver, b *block.Block) {
 			if errors.Is(err, ErrFuture) && m.lab.early {
 				return
 			}
-			if !errors.Is(err, ErrBelowLIB) && !errors.Is(err, ErrStopped) && !errors.Is(err, context.Canceled) {
+			if !errors.Is(err, ErrBelowLIB) && !errors.Is(err, ErrRecovered) && !errors.Is(err, ErrStopped) && !errors.Is(err, context.Canceled) {
 				m.lab.t.Errorf("block %d of node %d was refused: %v", b.Number(), m.id, err)
 			}
 			return
@@ -334,8 +379,11 @@ func (m *member) BroadcastVotes(vs []block.Vote) {
 		}
 	}
 	mute := l.mute
+	if l.noPrecommits {
+		vs = slices.DeleteFunc(slices.Clone(vs), func(v block.Vote) bool { return v.Kind == block.Precommit })
+	}
 	l.mu.Unlock()
-	if mute {
+	if mute || len(vs) == 0 {
 		return
 	}
 	m.deliver(func(_ context.Context, d *Driver) { _, _ = d.AddVotes(vs) })

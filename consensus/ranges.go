@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"golang.org/x/sync/errgroup"
@@ -99,9 +100,22 @@ func parallel(ctx context.Context, n int, fn func(int) error) error {
 	return nil
 }
 
-// linked checks that the blocks form a chain by height and hash, that each record is the one its header names and that
-// each block was sealed by its Coinbase. The seal is in no hash, so no certificate speaks for it, but it is stored and
-// served with the block: a range with a forged one must not get in, whatever the mode.
+// namesKnown checks that no block of a range goes on by a recovery that is not applied here: what its producers signed behind
+// it cannot be judged without.
+func (d *Driver) namesKnown(blocks []*block.Block) error {
+	for _, b := range blocks {
+		x := b.Record.Recovery
+		if x != (common.Hash{}) && !slices.ContainsFunc(d.deps.Recoveries, func(r dpos.Recovery) bool { return r.Hash == x }) {
+			return fmt.Errorf("block %d %s %w: %s", b.Number(), b.Hash(), ErrRecovered, x)
+		}
+	}
+	return nil
+}
+
+// linked checks that the blocks form a chain by height and hash, that each record is the one its header names, that they
+// go on by no recovery but those applied here, and that each block was sealed by its Coinbase. The seal is in no hash, so
+// no certificate speaks for it, but it is stored and served with the block: a range with a forged one must not get in,
+// whatever the mode.
 func (d *Driver) linked(ctx context.Context, blocks []*block.Block) error {
 	if err := parallel(ctx, len(blocks), func(i int) error { return d.form(blocks[i].SealedHeader) }); err != nil {
 		return err
@@ -110,6 +124,9 @@ func (d *Driver) linked(ctx context.Context, blocks []*block.Block) error {
 		if a, b := blocks[i-1], blocks[i]; b.Number() != a.Number()+1 || b.Parent() != a.Hash() {
 			return fmt.Errorf("%w: range breaks between block %d %s and block %d %s", ErrInvalid, a.Number(), a.Hash(), b.Number(), b.Hash())
 		}
+	}
+	if err := d.namesKnown(blocks); err != nil {
+		return err
 	}
 	return parallel(ctx, len(blocks), func(i int) error {
 		return d.verify.seal(blocks[i].SealedHeader, blocks[i].Header.Coinbase)
@@ -243,14 +260,20 @@ func (d *Driver) verifyCarried(ctx context.Context, headers []dpos.Header) error
 	for i := range headers {
 		at[headers[i].Hash] = i
 	}
-	// Schedules change where an epoch begins, so one question for each epoch will do.
-	epoch := func(i int) uint64 { return (headers[i].Height - 1) / d.deps.Params.EpochBlocks }
-	schedules := make(map[uint64][]block.Schedule)
+	// Schedules change where an epoch begins and where a chain was recovered, so one question for each such part will do.
+	type part struct {
+		epoch  uint64
+		domain common.Hash
+	}
+	partOf := func(i int) part {
+		return part{(headers[i].Height - 1) / d.deps.Params.EpochBlocks, dpos.DomainAt(d.deps.Recoveries, headers[i].Slot)}
+	}
+	schedules := make(map[part][]block.Schedule)
 	var err error
 	if e := d.do(ctx, true, func(c *core) {
 		for i := range headers {
-			if i == len(headers)-1 || epoch(i) != epoch(i+1) {
-				if schedules[epoch(i)], err = c.machine.RangeSchedules(headers, headers[i].Hash); err != nil {
+			if i == len(headers)-1 || partOf(i) != partOf(i+1) {
+				if schedules[partOf(i)], err = c.machine.RangeSchedules(headers, headers[i].Hash); err != nil {
 					return
 				}
 			}
@@ -267,7 +290,7 @@ func (d *Driver) verifyCarried(ctx context.Context, headers []dpos.Header) error
 				continue
 			}
 			if target, ok := at[c.Target.Hash]; ok {
-				if err := d.verify.certificate(c, schedules[epoch(target)]); err != nil {
+				if err := d.verify.certificate(c, schedules[partOf(target)]); err != nil {
 					return fmt.Errorf("block %d: %w", headers[i].Height, err)
 				}
 			}

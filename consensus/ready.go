@@ -19,10 +19,13 @@ func (c *core) awaitChain(ctx context.Context) error {
 		case <-c.d.deps.Ready:
 			return nil
 		case x := <-c.d.calls:
-			if x.refused = !x.read; x.read {
+			if x.refused = !x.read && !x.early; !x.refused {
 				x.fn(c)
 			}
 			close(x.done)
+			if c.fatal != nil {
+				return c.fatal
+			}
 		}
 	}
 }

@@ -26,8 +26,6 @@ func TestNothingIsSignedBeforeTheChainExecutes(t *testing.T) {
 		m.start(func(_ *Config, d *Deps) { d.Ready = ready })
 		l.slots(20)
 
-		_, err = m.driver.VotesBy(m.ctx, l.signers[1].Account())
-		require.ErrorIs(t, err, ErrNotReady, "an answer of a node that takes no votes would be worth little")
 		_, err = m.driver.Schedule()
 		require.NoError(t, err)
 		finals := l.nodes[1].chain.finals()
@@ -36,7 +34,7 @@ func TestNothingIsSignedBeforeTheChainExecutes(t *testing.T) {
 		_, err = m.driver.AddVotes([]block.Vote{{}})
 		require.ErrorIs(t, err, ErrNotReady)
 		require.ErrorIs(t, m.driver.AddCertificate(l.nodes[1].driver.Status().FC), ErrNotReady)
-		require.ErrorIs(t, m.driver.HearProducer(m.ctx, Answer{Producer: l.signers[1].Account()}), ErrNotReady)
+		require.ErrorIs(t, m.driver.HearAnswer(m.ctx, l.answer(1, 0, block.Session{}, nil)), ErrNotReady)
 		taken := make(chan error, 1)
 		go func() { // a range waits
 			_, err := m.driver.AddRange(m.ctx, finals[m.chain.lib():], Full)
@@ -49,11 +47,29 @@ func TestNothingIsSignedBeforeTheChainExecutes(t *testing.T) {
 		require.True(t, m.driver.Status().Silent)
 		now, err := os.ReadFile(log)
 		require.NoError(t, err)
-		require.Equal(t, before, now)
+		was, _, _ := readEntries(before)
+		is, _, _ := readEntries(now)
+		require.Equal(t, was, is)
+
+		// Others that start meanwhile are answered: two that wait for each other would wait for ever.
+		o := l.nodes[1]
+		o.kill()
+		o.start(nil)
+		l.slots(30)
+		require.False(t, o.driver.Status().Silent, "%s %v %v", o.driver.Status().Why, l.nodes[2].heard, o.driver.Status().LIB)
+		s := o.driver.Status().Session
+		answer, err := m.driver.AnswerSession(m.ctx, s)
+		require.NoError(t, err)
+		require.NotEmpty(t, answer.Votes, "what the log holds of others is told")
+		now, err = os.ReadFile(log)
+		require.NoError(t, err)
+		is, _, _ = readEntries(now)
+		held, err := decodePayloads(is)
+		require.NoError(t, err)
+		require.Contains(t, held.marks.Sessions(o.driver.self, block.Session{}), *s, "the session is on the disk of who answered it")
 
 		close(ready)
 		require.NoError(t, <-taken)
-		m.greet()
 		l.slots(60)
 		require.False(t, m.driver.Status().Silent, m.driver.Status().Why)
 		require.NotZero(t, votes())

@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/lru"
@@ -22,23 +23,32 @@ type sealed struct {
 // verifier checks signatures. It holds no consensus state, only bounded caches of what was found good, and may be
 // used from several goroutines.
 type verifier struct {
-	domain  block.Domain
+	domain  block.Domain // of the newest recovery: sessions and answers are bound to it, and all that is signed here
 	keys    *bls.Cache
 	headers *lru.Cache[sealed, common.Address]     // signer of a verified seal
 	certs   *lru.Cache[common.Hash, struct{}]      // certificate and its schedules
 	votes   *lru.Cache[checkedKey, *bls.Signature] // of votes that were verified, each for itself
 	m       *metrics
+
+	recoveries []dpos.Recovery
 }
 
-func newVerifier(domain block.Domain, m *metrics) *verifier {
+func newVerifier(genesis common.Hash, recoveries []dpos.Recovery, m *metrics) *verifier {
 	return &verifier{
-		domain:  domain,
+		domain:  block.Domain{Genesis: genesis, Recovery: dpos.DomainAt(recoveries, math.MaxUint64)},
 		keys:    bls.NewCache(0),
 		headers: lru.NewCache[sealed, common.Address](cacheHeaders),
 		certs:   lru.NewCache[common.Hash, struct{}](cacheCertificates),
 		votes:   lru.NewCache[checkedKey, *bls.Signature](cacheVotes),
 		m:       m,
+
+		recoveries: recoveries,
 	}
+}
+
+// domainAt is what a block of a slot, and every vote on it, is bound to.
+func (v *verifier) domainAt(slot uint64) block.Domain {
+	return block.Domain{Genesis: v.domain.Genesis, Recovery: dpos.DomainAt(v.recoveries, slot)}
 }
 
 // seal checks that the header was sealed by this account; a seal seen before costs a look-up.
@@ -48,7 +58,7 @@ func (v *verifier) seal(h *block.SealedHeader, by common.Address) error {
 	if !ok {
 		var err error
 		v.m.seals.Inc()
-		if signer, err = h.Signer(v.domain); err != nil {
+		if signer, err = h.Signer(v.domainAt(h.Slot())); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		v.headers.Add(key, signer)
@@ -59,17 +69,22 @@ func (v *verifier) seal(h *block.SealedHeader, by common.Address) error {
 	return nil
 }
 
-func certificateKey(c *block.Certificate, schedules []block.Schedule) common.Hash {
+func certificateKey(d block.Domain, c *block.Certificate, schedules []block.Schedule) common.Hash {
 	s, err := rlp.EncodeToBytes(schedules)
 	if err != nil {
 		panic(fmt.Sprintf("consensus: encode schedules: %v", err)) // plain data; cannot fail
 	}
-	return crypto.Keccak256Hash(c.Encode(), s)
+	return crypto.Keccak256Hash(d.Recovery[:], c.Encode(), s)
 }
 
 // certificate checks the aggregate against the schedules that count; each certificate costs one pairing once.
 func (v *verifier) certificate(c *block.Certificate, schedules []block.Schedule) error {
-	key := certificateKey(c, schedules)
+	return v.certificateIn(v.domainAt(c.Target.Slot), c, schedules)
+}
+
+// certificateIn is certificate in a domain, whatever the target's slot.
+func (v *verifier) certificateIn(d block.Domain, c *block.Certificate, schedules []block.Schedule) error {
+	key := certificateKey(d, c, schedules)
 	if v.certs.Contains(key) {
 		return nil
 	}
@@ -81,7 +96,7 @@ func (v *verifier) certificate(c *block.Certificate, schedules []block.Schedule)
 	for i, p := range voters {
 		keys[i] = p.Key
 	}
-	digest := v.domain.VoteDigest(c.Link)
+	digest := d.VoteDigest(c.Link)
 	v.m.aggregates.Inc()
 	if !v.keys.VerifyAggregate(keys, digest[:], c.Aggregate) {
 		return fmt.Errorf("%w: aggregate of the certificate of %ss on slot %d is wrong", ErrInvalid, c.Kind, c.Target.Slot)
@@ -150,7 +165,7 @@ func (v *verifier) verifyVotes(l block.Link, votes []*checkedVote) {
 			open = append(open, c)
 		}
 	}
-	digest := v.domain.VoteDigest(l)
+	digest := v.domainAt(l.Target.Slot).VoteDigest(l)
 	v.bisect(digest, open)
 	for _, c := range open {
 		if c.verified {
@@ -221,6 +236,6 @@ func (v *verifier) tally(t dpos.Tally) (*block.Certificate, []block.Vote) {
 		return nil, wrong // cannot be: a quorum is neither empty nor beyond the bound
 	}
 	c.Aggregate = sum
-	v.certs.Add(certificateKey(c, t.Schedules), struct{}{})
+	v.certs.Add(certificateKey(v.domainAt(c.Target.Slot), c, t.Schedules), struct{}{})
 	return c, wrong
 }

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -15,7 +16,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/clock"
 	"github.com/bornode/bornode/consensus/dpos"
+	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/internal/vfs"
 )
 
@@ -24,9 +27,12 @@ var (
 	logGenesis = common.HexToHash("0xbb")
 )
 
+// markSize is the length of the mark behind a sync.
+const markSize = entryHeaderSize + 1
+
 func openLog(t *testing.T, dir string, newKey bool) (*voteLog, [][]byte, logState) {
 	t.Helper()
-	l, p, st, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, logAccount, logGenesis, lostMarker(), newKey, zap.NewNop())
+	l, p, st, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, voteLogName, logAccount, logGenesis, lostMarker(), newKey, zap.NewNop())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.close() })
 	return l, p, st
@@ -70,9 +76,8 @@ func TestVoteLogCutsATornTailAnywhere(t *testing.T) {
 	path := filepath.Join(dir, voteLogName)
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
-	size := func(i int) int { return entryHeaderSize + len(want[i]) }
-	end := len(whole) - size(3)
-	for cut := end; cut < len(whole); cut++ {
+	end := len(whole) - entryHeaderSize - len(want[3]) - markSize
+	for cut := end; cut < len(whole)-markSize; cut++ {
 		for _, tail := range [][]byte{nil, make([]byte, 100)} { // a file that grew but was not written holds zeros
 			require.NoError(t, os.WriteFile(path, append(append([]byte(nil), whole[:cut]...), tail...), 0o600))
 			l, got, st := openLog(t, dir, false)
@@ -87,19 +92,23 @@ func TestVoteLogCutsATornTailAnywhere(t *testing.T) {
 	}
 }
 
-func TestVoteLogDamagedInItsMiddleIsNotTrusted(t *testing.T) {
+func TestDamagedVoteLogIsNotTrusted(t *testing.T) {
 	dir := t.TempDir()
 	want := fill(t, dir, 4)
 	path := filepath.Join(dir, voteLogName)
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
-	for at := voteLogHeaderSize; at < len(whole)-entryHeaderSize-len(want[3]); at++ {
+	require.NotEmpty(t, want)
+	for at := voteLogHeaderSize; at < len(whole)-markSize; at++ { // the last entry too
 		b := append([]byte(nil), whole...)
 		b[at] ^= 0x40
 		require.NoError(t, os.WriteFile(path, b, 0o600))
 		l, got, st := openLog(t, dir, true)
 		require.Equal(t, logDamaged, st, "byte %d", at)
-		require.Contains(t, texts(got), want[3])
+		require.Contains(t, texts(got), string(lostMarker()))
+		if at < len(whole)-entryHeaderSize-len(want[3])-markSize {
+			require.Contains(t, texts(got), want[3])
+		}
 		require.NoError(t, l.close())
 		_, _, st2 := func() (*voteLog, [][]byte, logState) {
 			l, got, st := openLog(t, dir, false)
@@ -124,7 +133,7 @@ func TestDamagedVoteLogIsSetAside(t *testing.T) {
 	open := func(b []byte) {
 		t.Helper()
 		require.NoError(t, os.WriteFile(path, b, 0o600))
-		l, _, _, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, logAccount, logGenesis, lostMarker(), false, zap.New(core))
+		l, _, _, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, voteLogName, logAccount, logGenesis, lostMarker(), false, zap.New(core))
 		require.NoError(t, err)
 		require.NoError(t, l.close())
 	}
@@ -141,6 +150,7 @@ func TestDamagedVoteLogIsSetAside(t *testing.T) {
 		open(b)
 		told := logs.TakeAll()
 		require.Len(t, told, 1)
+		require.Contains(t, told[0].Message, []string{"never synced", "not fully known"}[i])
 		to := told[0].ContextMap()["to"].(string)
 		require.Len(t, copies(), i+1)
 		kept, err := os.ReadFile(to)
@@ -181,7 +191,7 @@ func TestVoteLogMissing(t *testing.T) {
 func TestVoteLogIsOpenedOnce(t *testing.T) {
 	dir := t.TempDir()
 	l, _, _ := openLog(t, dir, true)
-	_, _, _, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
+	_, _, _, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, voteLogName, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
 	require.ErrorIs(t, err, ErrLocked)
 	require.NoError(t, l.close())
 	openLog(t, dir, true)
@@ -190,47 +200,102 @@ func TestVoteLogIsOpenedOnce(t *testing.T) {
 func TestVoteLogOfAnother(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, 1)
-	_, _, _, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, common.HexToAddress("0xcc"), logGenesis, lostMarker(), true, zap.NewNop())
+	_, _, _, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, voteLogName, common.HexToAddress("0xcc"), logGenesis, lostMarker(), true, zap.NewNop())
 	require.ErrorContains(t, err, "belongs to account")
 	path := filepath.Join(dir, voteLogName)
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
+	for _, other := range [][]byte{voteLogHeader(voteLogMagic2, common.HexToAddress("0xcc"), logGenesis), voteLogHeader(voteLogMagic2, logAccount, common.Hash{1})} {
+		require.NoError(t, os.WriteFile(path, other, 0o600))
+		_, _, _, err = openVoteLog(vfs.OS(dir, vfs.Private), dir, voteLogName, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
+		require.ErrorContains(t, err, "belongs to account", "of release 0.3")
+	}
 	for _, bad := range [][]byte{b[:10], append([]byte{b[0] ^ 1}, b[1:]...)} {
 		require.NoError(t, os.WriteFile(path, bad, 0o600))
-		_, _, _, err = openVoteLog(vfs.OS(dir, vfs.Private), dir, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
+		_, _, _, err = openVoteLog(vfs.OS(dir, vfs.Private), dir, voteLogName, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
 		require.ErrorContains(t, err, "header")
 	}
 }
 
-// A vote log of an earlier form is sound, and not this program's: nobody is told to move it away.
+// A vote log of a later form is sound, and not this program's: nobody is told to move it away.
 func TestVoteLogOfAnotherFormIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, 1)
 	path := filepath.Join(dir, voteLogName)
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
-	b[len(voteLogMagic)-1] = '1'
+	b[len(voteLogMagic)-1] = '9'
 	binary.BigEndian.PutUint32(b[voteLogHeaderSize-4:], crc32.Checksum(b[:voteLogHeaderSize-4], castagnoli))
 	require.NoError(t, os.WriteFile(path, b, 0o600))
-	_, _, _, err = openVoteLog(vfs.OS(dir, vfs.Private), dir, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
-	require.ErrorContains(t, err, "form BORVLOG1, and this program knows BORVLOG2: use the program that wrote it")
+	_, _, _, err = openVoteLog(vfs.OS(dir, vfs.Private), dir, voteLogName, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
+	require.ErrorContains(t, err, "form BORVLOG9, and this program knows BORVLOG3: use the program that wrote it")
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, b, after)
 }
 
+// The vote log of release 0.3 is read, its last entry cut off by a crash and its damage as that program judged them, and goes on
+// in this program's form.
+func TestVoteLogOfRelease03IsTakenOver(t *testing.T) {
+	entry := func(payload []byte) []byte {
+		b := binary.BigEndian.AppendUint32(nil, uint32(len(payload)))
+		b = binary.BigEndian.AppendUint32(b, crc32.Checksum(append(bytes.Clone(b), payload...), castagnoli))
+		return append(b, payload...)
+	}
+	whole := [][]byte{encodeRecord(record(dpos.RecordPrevote, 4)), encodeRecord(record(dpos.RecordPrecommit, 4)), encodeRecord(record(dpos.RecordProduced, 5))}
+	damagedEntry := entry(whole[1])
+	damagedEntry[9] ^= 1
+	for name, c := range map[string]struct {
+		tail  [][]byte
+		want  [][]byte
+		state logState
+	}{
+		"whole":   {[][]byte{entry(whole[0]), entry(whole[1]), entry(whole[2])}, whole, logGood},
+		"torn":    {[][]byte{entry(whole[0]), entry(whole[1]), entry(whole[2])[:9]}, whole[:2], logGood},
+		"damaged": {[][]byte{entry(whole[0]), damagedEntry, entry(whole[2])}, [][]byte{whole[0], whole[2], lostMarker()}, logDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, voteLogName)
+			raw := bytes.Join(append([][]byte{voteLogHeader(voteLogMagic2, logAccount, logGenesis)}, c.tail...), nil)
+			require.NoError(t, os.WriteFile(path, raw, 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, format.FileName), []byte(format.Line(format.Consensus, "2")), 0o600))
+			l, payloads, state, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, voteLogName, logAccount, logGenesis, lostMarker(), false, zap.NewNop())
+			require.NoError(t, err)
+			require.Equal(t, c.state, state)
+			require.Equal(t, c.want, payloads)
+			require.NoError(t, l.close())
+			now, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, voteLogHeader(voteLogMagic, logAccount, logGenesis), now[:voteLogHeaderSize])
+			again, _, damaged := readEntries(now)
+			require.Equal(t, c.want, again)
+			require.False(t, damaged)
+			line, err := os.ReadFile(filepath.Join(dir, format.FileName))
+			require.NoError(t, err)
+			require.Equal(t, format.Line(format.Consensus, "3"), string(line), "release 0.3 refuses the folder from now on")
+		})
+	}
+}
+
 func FuzzVoteLogEntries(f *testing.F) {
-	f.Add(appendEntry(appendEntry(nil, []byte("a")), []byte("bcd")))
-	f.Add([]byte{0, 0, 0, 1, 0, 0})
+	header := make([]byte, voteLogHeaderSize)
+	f.Add(appendEntry(appendEntry(header, 0, []byte("a")), 9, []byte("bcd")))
+	f.Add(append(header, 0, 0, 0, 1, 0, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		p, good := parseEntries(b)
-		var again []byte
-		for _, x := range p {
-			again = appendEntry(again, x)
+		p, cut, damaged := readEntries(b)
+		require.LessOrEqual(t, cut, len(b))
+		require.False(t, damaged && cut == len(b))
+		if cut == len(b) && len(b) > voteLogHeaderSize && !bytes.HasPrefix(b, []byte(voteLogMagic2)) {
+			at := voteLogHeaderSize
+			for at < len(b) {
+				e, ok := nextEntry(b[at:])
+				require.True(t, ok)
+				require.Equal(t, b[at:at+e.size], appendEntry(nil, e.synced, e.payload))
+				at += e.size
+			}
 		}
-		require.Equal(t, string(b[:good]), string(again))
-		salvage(b)
-		_, _, _ = decodePayloads(p)
+		_, _ = decodePayloads(p)
 	})
 }
 
@@ -244,21 +309,36 @@ func record(kind dpos.RecordKind, slot uint64) dpos.SignRecord {
 
 func TestRecordsOnDisk(t *testing.T) {
 	want := []dpos.SignRecord{record(dpos.RecordPrevote, 4), record(dpos.RecordProduced, 3)}
-	got, lost, err := decodePayloads([][]byte{encodeRecord(want[0]), encodeRecord(want[1])})
+	session := &block.Session{Number: 7, Nonce: common.Hash{7}}
+	p := block.Point{Slot: 5, Hash: common.Hash{5}}
+	qc := &block.Certificate{Link: block.Link{Kind: block.Prevote, Target: p}, Bitmaps: [][]byte{{7}}}
+	want = append(want, dpos.SignRecord{Kind: dpos.RecordSession, Slot: 7, Session: session},
+		dpos.SignRecord{Kind: dpos.RecordPrecommit, Slot: 5, Link: block.Link{Kind: block.Precommit, Source: p, Target: p}, QC: qc})
+	vote := block.Vote{Link: want[0].Link, Voter: logAccount}
+	signed := block.SignedSession{Producer: logAccount, Session: *session}
+	payloads := [][]byte{encodeMarkedVote(&vote), encodeMarkedSession(&signed)}
+	for _, r := range want {
+		payloads = append(payloads, encodeRecord(r))
+	}
+	got, err := decodePayloads(payloads)
 	require.NoError(t, err)
-	require.False(t, lost)
-	require.Equal(t, want, got)
+	require.False(t, got.lost)
+	require.Equal(t, want, got.records)
+	require.Equal(t, []block.Vote{vote}, got.marks.Votes(logAccount))
+	require.Equal(t, []block.SignedSession{signed}, got.marks.Sessions(logAccount, block.Session{}))
 
-	_, lost, err = decodePayloads([][]byte{encodeRecord(want[0]), lostMarker(), encodeRecord(want[1])})
+	got, err = decodePayloads([][]byte{encodeRecord(want[0]), lostMarker(), encodeRecord(want[1])})
 	require.NoError(t, err)
-	require.True(t, lost)
-	_, lost, err = decodePayloads([][]byte{lostMarker(), encodeRecord(record(dpos.RecordFloor, 9))})
+	require.True(t, got.lost)
+	got, err = decodePayloads([][]byte{lostMarker(), encodeRecord(record(dpos.RecordFloor, 9))})
 	require.NoError(t, err)
-	require.False(t, lost, "the machine's floor takes the mark's place")
-	_, _, err = decodePayloads([][]byte{{9}})
+	require.False(t, got.lost, "the machine's floor takes the mark's place")
+	_, err = decodePayloads([][]byte{{9}})
 	require.ErrorContains(t, err, "newer version")
-	_, _, err = decodePayloads([][]byte{{payloadRecord, 1, 2}})
-	require.Error(t, err)
+	for _, kind := range []byte{payloadRecord, payloadVote, payloadSession} {
+		_, err = decodePayloads([][]byte{{kind, 1, 2}})
+		require.Error(t, err)
+	}
 }
 
 // While the chain makes an update of LIB durable, the votes that it and later ones make pointless stay in the log.
@@ -269,9 +349,14 @@ func TestVoteLogIsCompactedBehindTheDurableLIB(t *testing.T) {
 		m.start(func(cfg *Config, _ *Deps) {
 			path := filepath.Join(cfg.Dir, voteLogName)
 			var last os.FileInfo
-			m.chain.beforeFinalize = func(block.FinalUpdate) {
+			ahead := false // LIB had moved on in the machine before the chain answered
+			m.chain.beforeFinalize = func(f block.FinalUpdate) {
 				before := must(os.Stat(path))
-				if last != nil && !os.SameFile(last, before) {
+				switch {
+				case last == nil || os.SameFile(last, before):
+				case ahead:
+					early++
+				default:
 					rewrites++
 				}
 				if calls++; calls%4 == 0 {
@@ -280,6 +365,7 @@ func TestVoteLogIsCompactedBehindTheDurableLIB(t *testing.T) {
 				if last = must(os.Stat(path)); !os.SameFile(before, last) {
 					early++
 				}
+				ahead = m.driver.Status().LIB.Hash != f.Hashes[len(f.Hashes)-1]
 			}
 		})
 		require.NoError(t, m.driver.do(m.ctx, true, func(c *core) { c.d.compact = 1 }))
@@ -290,6 +376,37 @@ func TestVoteLogIsCompactedBehindTheDurableLIB(t *testing.T) {
 		m.kill()
 		require.NotZero(t, rewrites, "the log was never compacted")
 		require.Zero(t, early, "the log was compacted before LIB was durable")
+	})
+}
+
+// A log that lacks entries and is compacted before a floor stands for them, since the start waits for other clocks yet, lacks
+// them still.
+func TestLostVoteLogIsCompactedBeforeItsFloor(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(20)
+		m := l.nodes[2]
+		m.kill()
+		finals := l.nodes[0].chain.finals()
+		m.chain.disk = newDisk()
+		dir := filepath.Join(l.dir, "lost")
+		m.start(func(c *Config, d *Deps) {
+			c.Dir, c.NewKey = dir, false
+			d.Clocks = func() []clock.Reading { return nil }
+		})
+		l.setCut(m.id, true)
+		require.NoError(t, m.driver.do(m.ctx, true, func(c *core) { c.d.compact = 1 }))
+		before := must(os.Stat(filepath.Join(dir, voteLogName)))
+		_, err := m.driver.AddRange(m.ctx, finals, Full)
+		require.NoError(t, err)
+		l.slots(2)
+		require.NotZero(t, m.driver.Status().LIB.Height)
+		require.False(t, os.SameFile(before, must(os.Stat(filepath.Join(dir, voteLogName)))), "it was compacted")
+		require.False(t, m.driver.Status().Waiting.Started, "no line and no floor was drawn")
+		m.kill()
+		m.start(func(c *Config, _ *Deps) { c.Dir, c.NewKey = dir, false })
+		l.slots(2)
+		require.NotZero(t, m.driver.Status().Waiting.Floor)
 	})
 }
 
@@ -314,7 +431,7 @@ func TestShortRestOfAVoteLogIsKept(t *testing.T) {
 		path := filepath.Join(dir, voteLogName)
 		whole, err := os.ReadFile(path)
 		require.NoError(t, err)
-		cut := whole[:len(whole)-entryHeaderSize-len(want[1])+rest]
+		cut := whole[:len(whole)-entryHeaderSize-len(want[1])-markSize+rest]
 		require.NoError(t, os.WriteFile(path, cut, 0o600))
 		l, got, _ := openLog(t, dir, false)
 		require.Equal(t, want[:1], texts(got))

@@ -32,7 +32,7 @@ func bytesOf(texts []string) (payloads [][]byte) {
 // openOn opens the log of a disk and checks that it tells all that was acknowledged, and nothing that never was.
 func (x *logTrial) openOn(fs vfs.FS, newKey bool) error {
 	x.l = nil
-	l, payloads, st, err := openVoteLog(fs, "disk", logAccount, logGenesis, lostMarker(), newKey, zap.NewNop())
+	l, payloads, st, err := openVoteLog(fs, "disk", voteLogName, logAccount, logGenesis, lostMarker(), newKey, zap.NewNop())
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func TestVoteLogEndsWithAFailedSync(t *testing.T) {
 // beside a good log with entries.
 func TestCopyMarkSurvivesAPowerCutAtAnyOperation(t *testing.T) {
 	made := faultfs.New()
-	l, _, _, err := openVoteLog(made, "disk", logAccount, logGenesis, lostMarker(), true, zap.NewNop())
+	l, _, _, err := openVoteLog(made, "disk", voteLogName, logAccount, logGenesis, lostMarker(), true, zap.NewNop())
 	require.NoError(t, err)
 	require.NoError(t, l.append(bytesOf([]string{"e1", "e2"})))
 	require.NoError(t, l.close())
@@ -193,7 +193,7 @@ func TestCopyMarkSurvivesAPowerCutAtAnyOperation(t *testing.T) {
 		if isCopy, err = markedCopy(disk); err != nil {
 			return nil, false, err
 		}
-		l, payloads, st, err := openVoteLog(disk, "disk", logAccount, logGenesis, lostMarker(), false, zap.NewNop())
+		l, payloads, st, err := openVoteLog(disk, "disk", voteLogName, logAccount, logGenesis, lostMarker(), false, zap.NewNop())
 		if err != nil {
 			return nil, isCopy, err
 		}

@@ -41,7 +41,10 @@ func (d *Driver) AddVotes(vs []block.Vote) ([]dpos.VoteVerdict, error) {
 	if len(good) == 0 {
 		return verdicts, nil
 	}
-	err := d.do(ctx, false, func(c *core) { _ = c.step(dpos.VerifiedVotesEvent{Votes: good}) })
+	err := d.do(ctx, false, func(c *core) {
+		_ = c.step(dpos.VerifiedVotesEvent{Votes: good})
+		c.markVotes(good)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -27,13 +27,15 @@ type job struct {
 type signature struct {
 	job
 	votes       []block.Vote // signed and sent
+	withheld    bool         // our own vote in the tally was not signed: a fork was met meanwhile
 	certificate *block.Certificate
 	bad         []block.Vote
 	err         error
 }
 
 // voteSigner signs votes and verifies tallies on one goroutine, in the order the machine asked for, so that our own
-// vote is always signed before the tally that holds it. What it signs is in the vote log already.
+// vote is always signed before the tally that holds it. What it signs is in the vote log already. Once a fork is met it signs nothing
+// more, of what was queued before neither.
 type voteSigner struct {
 	d    *Driver
 	in   chan job
@@ -60,13 +62,20 @@ func (c *voteSigner) do(j job) (s signature) {
 	s.job = j
 	if j.tally != nil {
 		t := *j.tally
-		if j.own >= 0 {
+		switch {
+		case j.own >= 0 && c.d.forks.halted.Load():
+			t.Votes = slices.Delete(slices.Clone(t.Votes), j.own, j.own+1)
+			s.withheld = true
+		case j.own >= 0:
 			t.Votes = slices.Clone(t.Votes)
 			s.err = c.sign(&t.Votes[j.own])
 		}
 		if s.err == nil {
 			s.certificate, s.bad = c.d.verify.tally(t)
 		}
+		return s
+	}
+	if c.d.forks.halted.Load() {
 		return s
 	}
 	s.votes = slices.Clone(j.sign)
@@ -90,7 +99,7 @@ func (c *voteSigner) do(j job) (s signature) {
 
 // sign signs one vote, or remembers how it did.
 func (c *voteSigner) sign(v *block.Vote) error {
-	digest := c.d.verify.domain.VoteDigest(v.Link)
+	digest := c.d.verify.domainAt(v.Target.Slot).VoteDigest(v.Link)
 	sig, ok := c.sigs.Get(digest)
 	if !ok {
 		var err error

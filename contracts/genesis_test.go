@@ -96,7 +96,7 @@ func TestStorageLayout(t *testing.T) {
 	want := map[string]uint64{
 		"_settings": slotSettings, "_totalStake": slotTotals, "_keys": slotKeys, "_keyOwner": slotKeyOwner,
 		"_candidate": slotCandidate, "_candidates": slotCandidates, "_current": slotCurrent, "_account": slotAccount,
-		"_ballots": slotBallots, "_admin": slotFlags, "_nodes": slotNodes, "_nodePlace": slotNodePlace,
+		"_ballots": slotBallots, "_previous": slotPrevious, "_admin": slotFlags, "_nodes": slotNodes, "_nodePlace": slotNodePlace,
 		"_producerNodes": slotProducerCnt, "_senderPlace": slotSenders, "_deployerPlace": slotDeployers,
 		"_changes": slotChanges, "_journals": slotJournals,
 	}
@@ -107,6 +107,9 @@ func TestStorageLayout(t *testing.T) {
 		}
 	}
 	require.Empty(t, want)
+	for _, s := range producers().Storage {
+		require.Less(t, s.Slot, uint64(slotRecoveries), "the system's list lies behind what the contract uses: %s", s.Name)
+	}
 }
 
 func TestDecodersRefuse(t *testing.T) {

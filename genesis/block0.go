@@ -123,6 +123,8 @@ type wire struct {
 	StateRoot                                                                        common.Hash
 	// ClockErrorMillis is 0 for the usual max_clock_error, so that networks from before that key keep their block 0.
 	ClockErrorMillis uint64 `rlp:"optional"`
+	// Recovery is nil for the usual recovery keys, likewise.
+	Recovery *RecoveryKeys `rlp:"optional"`
 }
 
 // encode is the canonical encoding of all parameters but upgrades (see the package comment).
@@ -132,7 +134,10 @@ func (g *Genesis) encode(root common.Hash) ([]byte, error) {
 		encodingPrefix, Fork, p.ChainID, p.GenesisTime, p.SlotMillis, p.TurnSlots, p.EpochBlocks, p.MaxReversible, p.MinProducers,
 		p.MaxBlockBytes, p.GasLimit, p.BaseFeeFixed, p.BaseFee, p.Patience, o.Admin, seconds(o.ProposalTime),
 		settingsWire{s.Seats, s.JailTurns, s.SlashPercent, seconds(s.EvidenceWindow), seconds(s.WithdrawDelay), seconds(s.UnjailDelay), s.MinStake},
-		o.Producers, nil, root, 0,
+		o.Producers, nil, root, 0, nil,
+	}
+	if !o.hasUsualRecovery() {
+		w.Recovery = &o.Recovery
 	}
 	if o.MaxClockError != o.usualClockError() {
 		w.ClockErrorMillis = p.ClockErrorMillis

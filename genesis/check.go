@@ -14,6 +14,7 @@ import (
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/contracts"
 	"github.com/bornode/bornode/internal/bls"
+	"github.com/bornode/bornode/recovery"
 )
 
 func bad(key, format string, args ...any) error {
@@ -23,7 +24,7 @@ func bad(key, format string, args ...any) error {
 // checked is the genesis of options if they are sound.
 func checked(o Options) (*Genesis, error) {
 	orDefault(&o.MaxClockError, o.usualClockError())
-	for _, check := range []func(*Options) error{checkNumbers, checkSettings, checkProducers, checkMembers, checkAccounts, checkUpgrades} {
+	for _, check := range []func(*Options) error{checkNumbers, checkSettings, checkProducers, checkRecovery, checkMembers, checkAccounts, checkUpgrades} {
 		if err := check(&o); err != nil {
 			return nil, err
 		}
@@ -98,6 +99,26 @@ func checkSettings(o *Options) error {
 		between("producer_settings.jail_turns", uint64(s.JailTurns), 1, 1<<16-1),
 		between("producer_settings.slash_percent", uint64(s.SlashPercent), 0, 100),
 	)
+}
+
+// checkRecovery fills in what the file leaves out: all producers' accounts, and the least threshold of the keys.
+func checkRecovery(o *Options) error {
+	r := &o.Recovery
+	if len(r.Keys) == 0 {
+		r.Keys = o.usualRecovery().Keys
+	}
+	if len(r.Keys) > recovery.MaxKeys {
+		return bad("recovery.keys", "%d accounts, %d are allowed", len(r.Keys), recovery.MaxKeys)
+	}
+	orDefault(&r.Threshold, uint64(recovery.DefaultThreshold(len(r.Keys))))            //nolint:gosec // positive
+	least, most := uint64(recovery.DefaultThreshold(len(r.Keys))), uint64(len(r.Keys)) //nolint:gosec // positive
+	if r.Threshold < least || r.Threshold > most {
+		return bad("recovery.threshold", "%d of %d keys; %d to %d are allowed, so that over a third must sign both of two recoveries that contradict each other", r.Threshold, most, least, most)
+	}
+	if err := recovery.CheckKeys(r.Keys, int(r.Threshold)); err != nil { //nolint:gosec // bounded
+		return bad("recovery.keys", "%s", err)
+	}
+	return nil
 }
 
 func checkProducers(o *Options) error {

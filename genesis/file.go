@@ -9,6 +9,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/bornode/bornode/recovery"
 )
 
 // fieldsOf lists the keys of the file.
@@ -40,11 +42,27 @@ func fieldsOf(o *Options) object {
 		}.read, "an object with seats, jail_turns, slash_percent, evidence_window, withdraw_delay, unjail_delay, min_stake"},
 		{"proposal_time", duration(&o.ProposalTime), `"168h"`},
 		{"admin", fixed(o.Admin[:]), ""},
+		{"recovery", object{
+			{"keys", o.readRecoveryKeys, ""},
+			{"threshold", number(&o.Recovery.Threshold), ""},
+		}.read, ""},
 		{"producers", o.readProducers, "a list of {account, bls_key, proof, stake}"},
 		{"members", o.readMembers, ""},
 		{"alloc", o.readAlloc, ""},
 		{"upgrades", o.readUpgrades, ""},
 	}
+}
+
+func (o *Options) readRecoveryKeys(key string, raw json.RawMessage) error {
+	return elements(key, raw, func(key string, v json.RawMessage) error {
+		if len(o.Recovery.Keys) >= recovery.MaxKeys {
+			return bad("recovery.keys", "more than %d", recovery.MaxKeys)
+		}
+		var a common.Address
+		err := fixed(a[:])(key, v)
+		o.Recovery.Keys = append(o.Recovery.Keys, a)
+		return err
+	})
 }
 
 func (o *Options) readProducers(key string, raw json.RawMessage) error {
@@ -253,6 +271,11 @@ type upgradeJSON struct {
 	Withdrawn  *common.Hash                     `json:"withdrawn,omitempty"`
 }
 
+type recoveryJSON struct {
+	Keys      []common.Address `json:"keys"`
+	Threshold uint64           `json:"threshold"`
+}
+
 type fileJSON struct {
 	ChainID       uint64                 `json:"chain_id"`
 	GenesisTime   uint64                 `json:"genesis_time"`
@@ -269,6 +292,7 @@ type fileJSON struct {
 	Settings      settingsJSON           `json:"producer_settings"`
 	ProposalTime  string                 `json:"proposal_time"`
 	Admin         *common.Address        `json:"admin,omitempty"`
+	Recovery      *recoveryJSON          `json:"recovery,omitempty"`
 	Producers     []producerJSON         `json:"producers"`
 	Members       []memberJSON           `json:"members"`
 	Alloc         map[common.Address]any `json:"alloc"`
@@ -316,6 +340,9 @@ func (g *Genesis) MarshalJSON() ([]byte, error) {
 	}
 	if o.MaxClockError != o.usualClockError() { // programs older than the key refuse a file that has it
 		f.MaxClockError = durationText(o.MaxClockError)
+	}
+	if !o.hasUsualRecovery() { // likewise
+		f.Recovery = &recoveryJSON{o.Recovery.Keys, o.Recovery.Threshold}
 	}
 	for i := range o.Producers {
 		p := &o.Producers[i]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/contracts"
+	"github.com/bornode/bornode/recovery"
 )
 
 // ErrInvalid is wrapped by every error about what a genesis file says.
@@ -98,6 +100,12 @@ type Genesis struct {
 	o Options
 }
 
+// RecoveryKeys are who may say, outside the chain, how it goes on when more producers are lost than its rules can bear.
+type RecoveryKeys struct {
+	Keys      []common.Address
+	Threshold uint64 // how many of them must sign: more than two thirds, so that over a third signed both of two statements
+}
+
 // Options are all that a genesis file says. In New a zero value stands for the usual one where there is one.
 type Options struct {
 	ChainID       uint64
@@ -115,6 +123,7 @@ type Options struct {
 	Settings      ProducerSettings
 	ProposalTime  time.Duration // how long a proposal to Members stays open
 	Admin         common.Address
+	Recovery      RecoveryKeys // rule 13; the producers' accounts, and the least threshold
 	Producers     []Producer
 	Members       []Member
 	Alloc         map[common.Address]*big.Int // accounts that only have a balance
@@ -227,6 +236,26 @@ func (g *Genesis) Schedule() block.Schedule {
 		s[i] = block.Producer{Account: g.o.Producers[i].Account, Key: block.BLSKey(g.o.Producers[i].BLSKey)}
 	}
 	return s
+}
+
+// RecoveryKeys are the accounts that may sign a recovery, and how many of them must. The caller owns the list.
+func (g *Genesis) RecoveryKeys() (keys []common.Address, threshold int) {
+	return slices.Clone(g.o.Recovery.Keys), int(g.o.Recovery.Threshold) //nolint:gosec // checked
+}
+
+// usualRecovery are the recovery keys of a file that names none: the first producers' accounts.
+func (o *Options) usualRecovery() (r RecoveryKeys) {
+	for i := range o.Producers[:min(len(o.Producers), recovery.MaxKeys)] {
+		r.Keys = append(r.Keys, o.Producers[i].Account)
+	}
+	r.Threshold = uint64(recovery.DefaultThreshold(len(r.Keys))) //nolint:gosec // positive
+	return r
+}
+
+// hasUsualRecovery reports whether the recovery keys are those of a file that names none.
+func (o *Options) hasUsualRecovery() bool {
+	u := o.usualRecovery()
+	return o.Recovery.Threshold == u.Threshold && slices.Equal(o.Recovery.Keys, u.Keys)
 }
 
 // Members are the nodes that may connect from the start.

@@ -69,6 +69,7 @@ func AdaptConsensus(deps *blocksync.Deps, d *consensus.Driver) { adaptConsensus(
 func adaptConsensus(deps *blocksync.Deps, d *consensus.Driver, c *checkpoint) {
 	deps.Driver, deps.FirstSync = syncDriver{d, c}, firstSync{d}
 	deps.Classify, deps.Corrupt = classify, corrupt
+	deps.ToldTime = d.ToldTime
 }
 
 // voteVerdicts is the one table from what consensus finds a vote to be worth to what sync does about it.
@@ -94,16 +95,22 @@ func (d syncDriver) AddVotes(vs []block.Vote) ([]blocksync.VoteVerdict, error) {
 // firstSync is the driver's wait after a start as package blocksync sees it.
 type firstSync struct{ *consensus.Driver }
 
-// Asks stays true until the signer may sign, also when enough have answered: a producer whose link comes up later may be
-// the only one that holds a vote which this node has lost.
-func (d firstSync) Asks() bool {
-	w := d.Driver.Status().Waiting
-	return w.Answers > 0 || w.Line > 0 || w.Certified > 0
+func (d firstSync) Session() *block.SignedSession { return d.Driver.Status().Session }
+
+func (d firstSync) Asks() bool { return d.Driver.Status().Asks }
+
+func (d firstSync) Sits(account common.Address) bool {
+	for _, s := range d.Driver.Status().Schedules {
+		if s.Index(account) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (d firstSync) HearProducer(ctx context.Context, a blocksync.ProducerAnswer) error {
-	return d.Driver.HearProducer(ctx, consensus.Answer{
-		Producer: a.Producer, LIB: consensus.Place{Height: a.LIB.Height, Slot: a.LIB.Slot, Hash: a.LIB.Hash}, FC: a.FC, Votes: a.Votes,
+	return d.Driver.HearProducer(ctx, consensus.ProducerAnswer{
+		Session: a.Session, Producer: a.Producer, LIB: consensus.Place{Height: a.LIB.Height, Slot: a.LIB.Slot, Hash: a.LIB.Hash}, FC: a.FC, Votes: a.Votes,
 	})
 }
 
@@ -126,7 +133,8 @@ func classify(err error) blocksync.Verdict {
 		return blocksync.VerdictFuture
 	case errors.Is(err, consensus.ErrBelowLIB):
 		return blocksync.VerdictIrrelevant
-	case errors.Is(err, consensus.ErrInvalid), errors.Is(err, chain.ErrInvalidBody), errors.Is(err, block.ErrDecode):
+	case errors.Is(err, consensus.ErrInvalid), errors.Is(err, chain.ErrInvalidBody), errors.Is(err, block.ErrDecode),
+		errors.Is(err, consensus.ErrRecovered): // the handshake showed that peer and node go by the same recoveries
 		return blocksync.VerdictInvalid
 	case errors.Is(err, txpool.ErrBlob), errors.Is(err, gethpool.ErrInvalidSender), errors.Is(err, gethpool.ErrOversizedData):
 		return blocksync.VerdictInvalid // a transaction that no state could make right

@@ -44,6 +44,17 @@ type BackupOptions struct {
 	Link     bool   // give segments a second name instead of copying them
 	// Progress, which may be nil, gets the bytes read so far and in all.
 	Progress func(done, all int64)
+	open     openFolder
+}
+
+// openFolder gives the file system that writes below a folder; nil: the operating system's.
+type openFolder func(dir string) vfs.FS
+
+func (open openFolder) files(dir string) vfs.FS {
+	if open != nil {
+		return open(dir)
+	}
+	return vfs.OS(dir, vfs.Private)
 }
 
 // CutOfStopped is the cut of a node that does not run. Nothing of the folder changes.
@@ -81,7 +92,8 @@ func Backup(ctx context.Context, cfg *config.Config, o BackupOptions, take func(
 	if err := refuseDataFolder(o.Dir); err != nil {
 		return nil, err
 	}
-	lock, err := lockBackup(o.Dir)
+	files := o.open.files(o.Dir)
+	lock, err := lockBackup(files)
 	if err != nil {
 		return nil, backupWriteError(o.Dir, err)
 	}
@@ -94,7 +106,7 @@ func Backup(ctx context.Context, cfg *config.Config, o BackupOptions, take func(
 	if err != nil {
 		return nil, err
 	}
-	w := &backupWriter{ctx: ctx, cfg: cfg, o: o, store: cfg.Path(cfg.Store.Dir)}
+	w := &backupWriter{ctx: ctx, cfg: cfg, o: o, files: files, store: cfg.Path(cfg.Store.Dir)}
 	if w.old, err = readManifest(o.Dir); err != nil && !errors.Is(err, errNoBackup) {
 		return nil, err
 	}
@@ -103,7 +115,7 @@ func Backup(ctx context.Context, cfg *config.Config, o BackupOptions, take func(
 	}
 	w.next = &Manifest{Format: manifestFormat, Version: "bornode/v" + Version, ChainID: gen.Parameters().ChainID, Genesis: zero.Hash(), Secrets: o.Secrets, directory: o.Dir}
 	for _, dir := range []string{backupSegmentDir, backupFileDir} {
-		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
+		if err := files.Mkdir(dir); err != nil {
 			return nil, backupWriteError(o.Dir, err)
 		}
 	}
@@ -119,6 +131,9 @@ func Backup(ctx context.Context, cfg *config.Config, o BackupOptions, take func(
 	for try := 1; ; try++ {
 		cut, err := take()
 		if err != nil {
+			return nil, err
+		}
+		if err := w.refuseShorter(cut); err != nil {
 			return nil, err
 		}
 		err = w.copyCut(cut)
@@ -152,6 +167,7 @@ type backupWriter struct {
 	ctx       context.Context
 	cfg       *config.Config
 	o         BackupOptions
+	files     vfs.FS        // of the backup's folder, for all that is written
 	store     string        // folder of the block store
 	there     []fs.DirEntry // segment files in the backup's folder when it began
 	old, next *Manifest
@@ -229,24 +245,38 @@ func (w *backupWriter) copySegment(seg blockstore.CutSegment, isFull bool) (*Bac
 			return nil, err
 		}
 	}
-	tmp := filepath.Join(w.o.Dir, backupSegmentDir, fmt.Sprintf("%08d%s", seg.Number, backupUnfinished))
-	out, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	tmp := fmt.Sprintf("%s/%08d%s", backupSegmentDir, seg.Number, backupUnfinished)
+	out, err := w.files.Open(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, backupWriteError(w.o.Dir, err)
 	}
-	defer os.Remove(tmp)
+	defer w.files.Remove(tmp)
 	defer out.Close()
-	r, err := w.readSegment(f, from, seg, out)
+	r, err := w.readSegment(f, from, seg, &fileWriter{f: out})
 	if err != nil {
 		return nil, err
 	}
 	if err := out.Sync(); err != nil {
 		return nil, backupWriteError(w.o.Dir, err)
 	}
-	if err := os.Rename(tmp, filepath.Join(w.o.Dir, r.File)); err != nil {
+	if err := w.files.Rename(tmp, r.File); err != nil {
 		return nil, backupWriteError(w.o.Dir, err)
 	}
 	return r, nil
+}
+
+// fileWriter writes a file from its beginning on.
+type fileWriter struct {
+	f   vfs.File
+	end int64
+}
+
+func (w *fileWriter) Write(p []byte) (int, error) {
+	if err := vfs.WriteAll(w.f, p, w.end); err != nil {
+		return 0, err
+	}
+	w.end += int64(len(p))
+	return len(p), nil
 }
 
 // mayHave reports that the backup has a file of this segment's number and size.
@@ -355,6 +385,16 @@ func (w *backupWriter) copyFiles(gen *genesis.Genesis) error {
 			}
 		}
 	}
+	applied, err := appliedFiles(w.cfg)
+	if err != nil {
+		return err
+	}
+	for _, name := range applied {
+		files = append(files, struct {
+			from, name string
+			secret     bool
+		}{w.cfg.Path(name), name, false})
+	}
 	w.next.Files = nil
 	for _, f := range files {
 		if filepath.IsAbs(f.name) {
@@ -374,13 +414,22 @@ func (w *backupWriter) copyFiles(gen *genesis.Genesis) error {
 		if same, err := hasContents(to, x.Bytes, digest); err != nil {
 			return err
 		} else if !same {
-			if err := vfs.ReplaceFileAt(to, b); err != nil {
+			if err := vfs.ReplaceFile(w.files, x.File, b); err != nil {
 				return backupWriteError(w.o.Dir, err)
 			}
 		}
 		w.next.Files = append(w.next.Files, x)
 	}
 	return nil
+}
+
+// refuseShorter refuses a backup with fewer final blocks than the one before holds, which would be removed: they may be the only copy.
+func (w *backupWriter) refuseShorter(cut *blockstore.Cut) error {
+	if w.old == nil || uint64(cut.Height) >= w.old.Height {
+		return nil
+	}
+	return fmt.Errorf("%s holds a backup with final blocks up to %d, and this node has them up to %d, as one that was put back from an older copy: let it catch up and make the backup again, or name another folder",
+		w.o.Dir, w.old.Height, uint64(cut.Height))
 }
 
 // refuseLostKeys refuses a backup that would take private keys away, which the one before holds: they may be the only copy.
@@ -433,7 +482,7 @@ func readPublicKeys(cfg *config.Config, chainID uint64) (p *PublicKeys) {
 // publish makes the names durable, replaces the manifest and removes what it does not list.
 func (w *backupWriter) publish() error {
 	for _, dir := range []string{backupSegmentDir, backupFileDir, "."} {
-		if err := vfs.SyncDirAt(filepath.Join(w.o.Dir, dir)); err != nil {
+		if err := w.files.SyncDir(dir); err != nil {
 			return backupWriteError(w.o.Dir, err)
 		}
 	}
@@ -441,7 +490,7 @@ func (w *backupWriter) publish() error {
 	if err != nil {
 		return err
 	}
-	if err := vfs.ReplaceFileAt(filepath.Join(w.o.Dir, ManifestFile), b); err != nil {
+	if err := vfs.ReplaceFile(w.files, ManifestFile, b); err != nil {
 		return backupWriteError(w.o.Dir, err)
 	}
 	keep := make(map[string]bool)
@@ -470,7 +519,7 @@ func (w *backupWriter) publish() error {
 
 // backupNames are the names that backups give to their files: number and digest of a segment, digest and name of a file,
 // and what any file is written under before it has its name (a killed backup leaves it, perhaps with a private key).
-var backupNames = regexp.MustCompile(`^(segments/\d{8,}-[0-9a-f]{16}\.seg|files/[0-9a-f]{16}-.+|files/\.tmp-[0-9a-f]{16}-.+-\d+-\d+|\.tmp-MANIFEST\.json-\d+-\d+)$`)
+var backupNames = regexp.MustCompile(`^(segments/\d{8,}-[0-9a-f]{16}\.seg|files/[0-9a-f]{16}-.+|files/\.tmp-[0-9a-f]{16}-.+-\d+-\d+|\.tmp-MANIFEST\.json-\d+-\d+|MANIFEST\.json\.new)$`)
 
 // madeByUs reports that a file which the manifest does not list is of a backup before, perhaps of one that was not ended.
 // Whatever else somebody put there stays.

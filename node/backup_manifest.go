@@ -233,10 +233,10 @@ func (m *Manifest) readFile(f *BackupFile) ([]byte, error) {
 	return b, nil
 }
 
-// lockBackup keeps a second process from writing to a backup's folder, which is made if it is missing.
-func lockBackup(dir string) (io.Closer, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// lockBackup keeps a second process from writing to a backup's folder, which is made, durably, if it is missing.
+func lockBackup(files vfs.FS) (io.Closer, error) {
+	if err := files.Mkdir("."); err != nil {
 		return nil, err
 	}
-	return vfs.OS(dir, vfs.Private).Lock(backupLock)
+	return files.Lock(backupLock)
 }

@@ -52,6 +52,7 @@ func CheckFolder(ctx context.Context, cfg *config.Config, blocks *blockstore.Sto
 	c.used = lib > 0
 	c.checkFormats()
 	c.checkGenesis()
+	c.checkRecoveries()
 	c.checkKeys()
 	c.report.Findings = append(c.report.Findings, rpc.CheckLogIndex(cfg.Path(cfg.RPC.LogIndex), c.hashOf)...)
 	pool := cfg.Pool
@@ -63,6 +64,19 @@ func CheckFolder(ctx context.Context, cfg *config.Config, blocks *blockstore.Sto
 		return c.report, fmt.Errorf("check the state: %w", err)
 	}
 	return c.report, c.checkTopics(ctx)
+}
+
+// JudgeReceipts tells of receipts that are gone. What has them is synced before the state that comes behind: blocks above the one that
+// the state on disk is of may have none yet, and are executed by the next start.
+func (r *FolderReport) JudgeReceipts(cfg *config.Config, blocks *blockstore.Report) {
+	if blocks.Receiptless == 0 || !r.State.Found || r.State.Height < blocks.ReceiptlessFrom {
+		return
+	}
+	r.Findings = append(r.Findings, exit.Finding{
+		Part: "receipts", File: filepath.Join(cfg.Path(cfg.Store.Dir), blockstore.DerivedDir),
+		Problem: fmt.Sprintf("%d of the %d final blocks with transactions have no receipts, the first is block %d", blocks.Receiptless, blocks.WithReceipts, blocks.ReceiptlessFrom),
+		Remedy:  blockstore.ReceiptsRemedy,
+	})
 }
 
 // Sound reports that nothing was found that an operator has to deal with, or that cost something.
@@ -112,6 +126,16 @@ func (c *folderCheck) checkGenesis() {
 	c.gen = gen
 	if hash := c.hashOf(0); hash != (common.Hash{}) && hash != zero.Hash() {
 		c.tell("genesis", path, fmt.Sprintf("it makes block 0 %s, the stored one is %s", zero.Hash(), hash), "put the genesis file of this folder's chain there, or give the node another folder")
+	}
+}
+
+// checkRecoveries looks at the recoveries that the operator applied: a start reads them before anything else.
+func (c *folderCheck) checkRecoveries() {
+	if c.gen == nil {
+		return
+	}
+	if _, err := loadRecoveries(c.cfg, c.gen); err != nil {
+		c.tell("recovery", c.cfg.Path(RecoveryFolder), err.Error(), "the node does not start before this is mended")
 	}
 }
 

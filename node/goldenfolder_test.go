@@ -59,12 +59,13 @@ func TestGoldenFolders(t *testing.T) {
 	}
 }
 
-func goOnWith(t *testing.T, name string) {
+// goldenStand is a copy of a release's folder that is not started, and what is known of it.
+func goldenStand(t *testing.T, name string) (s *stand, facts goldenFacts) {
+	t.Helper()
 	text, err := os.ReadFile(name + ".json")
 	require.NoError(t, err)
-	var facts goldenFacts
 	require.NoError(t, json.Unmarshal(text, &facts))
-	s := &stand{t: t, addr: freeAddr(t)}
+	s = &stand{t: t, addr: freeAddr(t)}
 	s.admin, err = crypto.ToECDSA(facts.Admin)
 	require.NoError(t, err)
 	s.owner, err = crypto.ToECDSA(facts.Owner)
@@ -72,6 +73,11 @@ func goOnWith(t *testing.T, name string) {
 	dir := t.TempDir()
 	unpackFolder(t, name+".tar.gz", dir)
 	s.configure(dir)
+	return s, facts
+}
+
+func goOnWith(t *testing.T, name string) {
+	s, facts := goldenStand(t, name)
 	s.cfg.Store.SegmentBytes = goldenSegmentBytes
 	requireWhole(t, s)
 

@@ -17,7 +17,7 @@ import (
 const linkRecheck = 5 * time.Second
 
 // producerLinks tells of a producer that cannot vote since too few others are linked with it directly: it needs the clocks
-// of a quorum (docs/adr/0019), and after a restart their answers (docs/adr/0011). One goroutine uses it.
+// of a quorum (docs/adr/0019). One goroutine uses it.
 type producerLinks struct {
 	self    common.Address
 	log     *zap.Logger

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -43,28 +42,30 @@ const Version = "0.3.0"
 
 // Node is one bornode. New opens it, Run runs it to its end; a Node runs once.
 type Node struct {
-	cfg     *config.Config
-	gen     *genesis.Genesis
-	log     *zap.Logger
-	reg     *prometheus.Registry
-	store   *blockstore.Store
-	chain   *chain.Chain
-	pool    *latePool
-	ready   chan struct{} // closed when the newest state is there: see resume.go
-	healing atomic.Bool   // the replay waits for a damaged block: see heal.go; awaitsRepair shows it
-	host    transport.Host
-	driver  *consensus.Driver
-	sync    *blocksync.Manager
-	rpc     *rpc.Server
-	members *members
-	links   *producerLinks // nil: it does not produce
-	duties  *duties        // of a producer; nil: an observer
-	account *account       // of a producer
-	brokers *brokers       // nil: the node serves no topics
-	pruner  *historyPruner // nil: all history is kept
-	scrub   *scrub.Scrubber
-	closers []func() error // in order of opening
-	ran     atomic.Bool
+	cfg       *config.Config
+	gen       *genesis.Genesis
+	recovered recoveries    // by the operator, as the folder holds them at the start
+	book      *recoveryBook // with what peers show since
+	log       *zap.Logger
+	reg       *prometheus.Registry
+	store     *blockstore.Store
+	chain     *chain.Chain
+	pool      *latePool
+	ready     chan struct{} // closed when the newest state is there: see resume.go
+	healing   atomic.Bool   // the replay waits for a damaged block: see heal.go; awaitsRepair shows it
+	host      transport.Host
+	driver    *consensus.Driver
+	sync      *blocksync.Manager
+	rpc       *rpc.Server
+	members   *members
+	links     *producerLinks // nil: it does not produce
+	duties    *duties        // of a producer; nil: an observer
+	account   *account       // of a producer
+	brokers   *brokers       // nil: the node serves no topics
+	pruner    *historyPruner // nil: all history is kept
+	scrub     *scrub.Scrubber
+	closers   []func() error // in order of opening
+	ran       atomic.Bool
 
 	awaitsRepair prometheus.Gauge
 }
@@ -135,11 +136,15 @@ func (n *Node) openStorage(ctx context.Context) (err error) {
 		return err
 	}
 	n.onClose(n.store.Close)
+	// Under the store's lock, which bornode recover apply takes too: a node that read them before might sign in a domain that has ended.
+	if n.recovered, err = loadRecoveries(n.cfg, n.gen); err != nil {
+		return err
+	}
 	if err := restoreBlockZero(n.store, n.gen, n.log); err != nil {
 		return err
 	}
 	chainCfg := n.cfg.Chain
-	chainCfg.Dir = n.cfg.Path(chainCfg.Dir)
+	chainCfg.Dir, chainCfg.Recoveries = n.cfg.Path(chainCfg.Dir), n.recovered.forChain()
 	if n.chain, err = chain.OpenBeforeReplay(ctx, chainCfg, n.gen, n.store, n.log.Named("chain"), n.reg); err != nil {
 		return storeFault(storeCfg.Dir, err)
 	}
@@ -204,7 +209,7 @@ func (n *Node) openConsensus() (err error) {
 	net := new(network)
 	deps := consensus.Deps{
 		Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Schedule: n.gen.Schedule(),
-		Chain: n.chain, Store: n.store, Network: net, Ready: n.ready, Log: n.log.Named("consensus"), Registry: n.reg,
+		Recoveries: n.recovered.forMachine(), Chain: n.chain, Store: n.store, Network: net, Ready: n.ready, Log: n.log.Named("consensus"), Registry: n.reg,
 		Txs: n.transactions, Repaired: n.store.Repaired, Now: ownclock.Now, Clocks: net.Clocks,
 		FinalHeader: n.store.HeaderByHeight,
 		OnEvidence: func(e dpos.Evidence) {
@@ -245,13 +250,15 @@ func (n *Node) openConsensus() (err error) {
 			return fmt.Errorf("%w: the stored block %d is %s; delete the node's blocks and state and join again", errCheckpoint, point.height, h.Hash())
 		}
 	}
+	if n.book, err = newRecoveryBook(n.cfg, n.gen, n.recovered, n.log.Named("recovery")); err != nil {
+		return err
+	}
 	syncParams := n.gen.Parameters()
 	syncParams.MaxBlockBytes = block.MaxBlockBytes // what a vote may allow later
 	syncDeps := blocksync.Deps{
 		Host: n.host, Blocks: n.store, Pool: n.pool, Members: n.members,
-		Params: syncParams, Genesis: n.chain.Genesis().Hash(), Identity: identity, Repairs: repairs{n},
-		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { n.driver.PeerSigner(a, started) },
-		OnLink:       n.addLink, Now: ownclock.Now,
+		Params: syncParams, Genesis: n.chain.Genesis().Hash(), Identity: identity, Repairs: repairs{n}, Receipts: n.store,
+		OnLink: n.addLink, Now: ownclock.Now, Recoveries: n.book,
 		Log: n.log.Named("sync"), Registry: n.reg,
 	}
 	adaptConsensus(&syncDeps, n.driver, point)
@@ -310,6 +317,7 @@ func (n *Node) openRPC() (err error) {
 	if back.Trust, err = topicproof.TrustGenesis(n.gen); err != nil {
 		return err
 	}
+	back.Trust.Recoveries = n.recovered.applied
 	if n.brokers != nil {
 		back.Broker, back.Readers = n.brokers.evidence, pubsub.Readers{Auth: n.brokers.auth, Evidence: n.brokers.evidence}
 	}
@@ -378,11 +386,7 @@ func (n *Node) Run(ctx context.Context) error {
 	} else {
 		defer context.AfterFunc(ctx, stop)()
 	}
-	for _, addr := range n.cfg.P2P.Peers {
-		if err := n.host.Dial(run, addr); err != nil {
-			n.log.Warn("peer of the configuration is not dialled", zap.String("address", addr), zap.Error(err))
-		}
-	}
+	g.Go(func() error { n.dialPeers(run); return nil })
 	err := g.Wait()
 	if n.duties != nil {
 		n.duties.finish()

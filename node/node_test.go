@@ -182,6 +182,7 @@ func TestClassify(t *testing.T) {
 		consensus.ErrUnknownParent: blocksync.VerdictUnknownParent,
 		consensus.ErrFuture:        blocksync.VerdictFuture,
 		consensus.ErrBelowLIB:      blocksync.VerdictIrrelevant,
+		consensus.ErrRecovered:     blocksync.VerdictInvalid,
 		consensus.ErrInvalid:       blocksync.VerdictInvalid,
 		chain.ErrInvalidBody:       blocksync.VerdictInvalid,
 		block.ErrDecode:            blocksync.VerdictInvalid,

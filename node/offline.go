@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"go.uber.org/zap"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/exit"
 	"github.com/bornode/bornode/internal/telemetry"
@@ -75,9 +77,17 @@ func storeFault(dir string, err error) error {
 
 // RestoreBlocks writes the blocks of an export file over records of these heights, which Fsck found damaged, and returns
 // how many were restored. Blocks of other heights are passed over. The store checks that a block is the one that it
-// lacks; the seal, which is not part of a block's hash, is checked here.
-func RestoreBlocks(store *blockstore.Store, file *blockstore.ImportReader, damaged map[uint64]bool) (restored int, err error) {
-	domain := block.Domain{Genesis: file.Genesis()}
+// lacks; the seal, which is not part of a block's hash, is checked here, in the domain of its slot.
+func RestoreBlocks(cfg *config.Config, store *blockstore.Store, file *blockstore.ImportReader, damaged map[uint64]bool) (restored int, err error) {
+	gen, err := LoadGenesis(cfg)
+	if err != nil {
+		return 0, err
+	}
+	known, err := loadRecoveries(cfg, gen)
+	if err != nil {
+		return 0, err
+	}
+	applied := known.forMachine()
 	for restored < len(damaged) {
 		b, err := file.Next()
 		if errors.Is(err, io.EOF) {
@@ -89,6 +99,7 @@ func RestoreBlocks(store *blockstore.Store, file *blockstore.ImportReader, damag
 		if !damaged[b.Number()] {
 			continue
 		}
+		domain := block.Domain{Genesis: file.Genesis(), Recovery: dpos.DomainAt(applied, b.Slot())}
 		if by, err := b.SealedHeader.Signer(domain); b.Number() > 0 && (err != nil || by != b.SealedHeader.Header.Coinbase) {
 			return restored, fmt.Errorf("block %d of the file is not sealed by its producer %s", b.Number(), b.SealedHeader.Header.Coinbase)
 		}
@@ -121,7 +132,7 @@ func Import(ctx context.Context, cfg *config.Config, file *blockstore.ImportRead
 	cc := cfg.Consensus
 	cc.Dir = cfg.Path(cc.Dir)
 	driver, err := consensus.Open(cc, consensus.Deps{Params: n.gen.Parameters(), Genesis: n.chain.Genesis().Hash(), Schedule: n.gen.Schedule(),
-		Chain: n.chain, Store: n.store, Log: log})
+		Recoveries: n.recovered.forMachine(), Chain: n.chain, Store: n.store, Log: log})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -137,7 +148,16 @@ func Import(ctx context.Context, cfg *config.Config, file *blockstore.ImportRead
 	err = Feed(ctx, driver, mode, from+1, file.Next, func() *block.Certificate { _, fc := file.Certificates(); return fc }, progress)
 	to = driver.Status().LIB.Height
 	stop()
-	return from, to, errors.Join(err, part("consensus", <-ended))
+	return from, to, errors.Join(nameRecovery(cfg, err), part("consensus", <-ended))
+}
+
+// nameRecovery says what to do where blocks go on by a recovery that this folder lacks.
+func nameRecovery(cfg *config.Config, err error) error {
+	if !errors.Is(err, consensus.ErrRecovered) {
+		return err
+	}
+	return fmt.Errorf("%w; have it applied to this folder, bornode recover apply FILE --dir %s, then import the rest: a node that goes by it keeps the file as %s",
+		err, cfg.DataDir, filepath.Join(RecoveryFolder, appliedName(1)))
 }
 
 // Feed gives blocks to a running driver in order, those below the height first being skipped, until next returns

@@ -29,6 +29,7 @@ type RestoreOptions struct {
 	Settings string // a settings file to take in place of the backup's; empty: the backup's
 	// Progress, which may be nil, gets the bytes read so far and in all; the backup is read twice.
 	Progress func(done, all int64)
+	open     openFolder
 }
 
 // Restore makes a node's folder of a backup, which is checked whole first. The folder is marked as a copy: a producer
@@ -74,7 +75,8 @@ func checkEmpty(dir string) error {
 }
 
 func makeRestored(ctx context.Context, m *Manifest, o RestoreOptions, progress func(done, all int64), log *zap.Logger) error {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	files := o.open.files(o.Dir)
+	if err := files.Mkdir("."); err != nil {
 		return err
 	}
 	settings, err := restoreFiles(m, o)
@@ -102,10 +104,10 @@ func makeRestored(ctx context.Context, m *Manifest, o RestoreOptions, progress f
 	if err := restoreStore(ctx, m, cfg, progress, log); err != nil {
 		return err
 	}
-	if err := os.Rename(settings, filepath.Join(o.Dir, config.FileName)); err != nil {
+	if err := files.Rename(filepath.Base(settings), config.FileName); err != nil {
 		return err
 	}
-	return vfs.SyncDirAt(o.Dir)
+	return files.SyncDir(".")
 }
 
 // restoreFiles writes the small files and returns the path of the settings, which have a name of their own until the end.
@@ -126,7 +128,7 @@ func restoreFiles(m *Manifest, o RestoreOptions) (settings string, err error) {
 			}
 			to = settings
 		}
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		if err := vfs.OS(filepath.Dir(to), vfs.Private).Mkdir("."); err != nil {
 			return "", err
 		}
 		if err := vfs.CreateFileAt(to, b); err != nil {

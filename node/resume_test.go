@@ -65,12 +65,12 @@ func TestNodeServesBeforeItsReplay(t *testing.T) {
 	stop()
 
 	killed := killedCopy(t, p.producer)
-	log := filepath.Join(killed.Path(killed.Consensus.Dir), "votes.log")
-	signed, err := os.ReadFile(log)
-	require.NoError(t, err)
 	held, release := holdReplay(t, 1)
 	again, _ := p.run(killed)
 	<-held
+	log := filepath.Join(killed.Path(killed.Consensus.Dir), "votes.log")
+	signed, err := os.ReadFile(log) // opening it wrote it anew
+	require.NoError(t, err)
 	lib, _ := again.store.LIB()
 	require.GreaterOrEqual(t, lib, uint64(40))
 	require.ErrorIs(t, again.members.Check(removed), transport.ErrNotMember)

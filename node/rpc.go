@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/rpc"
 	blocksync "github.com/bornode/bornode/sync"
@@ -24,8 +26,27 @@ func (c rpcConsensus) Silence() string { return c.n.driver.Status().Why }
 
 func (c rpcConsensus) Alarms() []rpc.Alarm {
 	out := []rpc.Alarm{}
-	for _, a := range c.n.driver.Alarms() {
+	for _, a := range append(c.n.driver.Alarms(), c.n.book.Alarms()...) {
 		out = append(out, rpc.Alarm{Kind: a.Kind, Since: uint64(max(0, a.Since.Unix())), Text: a.Text, File: a.File}) //nolint:gosec // not negative
+	}
+	return out
+}
+
+func (c rpcConsensus) Signer() *rpc.SignerStatus {
+	if c.n.account == nil {
+		return nil
+	}
+	s := c.n.driver.Status()
+	w := &s.Waiting
+	out := &rpc.SignerStatus{
+		Account: c.n.account.self, Votes: !s.Silent, Cause: s.Cause, Why: s.Why, Since: s.Since.Unix(),
+		MissingAnswers: hexutil.Uint64(max(0, w.Answers)), Unheard: w.Unheard, Line: hexutil.Uint64(w.Line), Floor: hexutil.Uint64(w.Floor), //nolint:gosec // not negative
+	}
+	if s.Session != nil {
+		out.Session = hexutil.Uint64(s.Session.Number)
+	}
+	if w.Floor > 0 {
+		out.RestFrom, out.RestMissing, out.Accepted = hexutil.Uint64(w.Rest.From), hexutil.Uint64(max(0, w.Rest.Missing)), w.Rest.Accepted //nolint:gosec // not negative
 	}
 	return out
 }
@@ -79,6 +100,13 @@ func counters(p blocksync.PeerInfo) map[string]uint64 {
 }
 
 func (a rpcAdmin) AddPeer(ctx context.Context, addr string) error { return a.n.host.Dial(ctx, addr) }
+
+func (a rpcAdmin) AcceptAnswers(ctx context.Context) (*rpc.SignerStatus, error) {
+	if _, err := a.n.driver.AcceptAnswers(ctx); err != nil {
+		return nil, err
+	}
+	return rpcConsensus(a).Signer(), nil
+}
 
 func (a rpcAdmin) BackupCut() (any, error) { return a.n.store.Cut() }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/bornode/bornode/pubsub/evidence"
 	"github.com/bornode/bornode/pubsub/proof"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/consensus"
 	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/state"
@@ -95,6 +96,8 @@ type Consensus interface {
 	Silence() string
 	// Alarms are what an operator must look at and that does not go away by itself, oldest first.
 	Alarms() []Alarm
+	// Signer is what this node's signer does and waits for; nil: the node signs for no producer.
+	Signer() *SignerStatus
 }
 
 // Alarm is one entry of bor_alarms.
@@ -103,6 +106,24 @@ type Alarm struct {
 	Since uint64 `json:"since"`          // Unix seconds
 	Text  string `json:"text"`           // what it is and what to do
 	File  string `json:"file,omitempty"` // evidence, on the node's disk
+}
+
+// SignerStatus is what a producer's signer does, or waits for after its start (rule 11 of consensus).
+type SignerStatus struct {
+	Account common.Address `json:"account"`
+	Votes   bool           `json:"votes"`           // it casts votes
+	Cause   string         `json:"cause,omitempty"` // one word, if it casts none
+	Why     string         `json:"why,omitempty"`   // for people, if it casts none
+	Since   int64          `json:"since"`           // Unix seconds; it casts votes, or none
+	Session hexutil.Uint64 `json:"session"`         // number of its start; 0: not begun
+
+	MissingAnswers hexutil.Uint64   `json:"missingAnswers"`        // of producers, before it votes
+	Unheard        []common.Address `json:"unheard,omitempty"`     // producers whose answers are of use
+	Line           hexutil.Uint64   `json:"line,omitempty"`        // it signs nothing for slots up to this one
+	Floor          hexutil.Uint64   `json:"floor,omitempty"`       // it may have signed what it forgot, up to this slot
+	RestFrom       hexutil.Uint64   `json:"restFrom,omitempty"`    // with a floor: slot from which it may rest on answers
+	RestMissing    hexutil.Uint64   `json:"restMissing,omitempty"` // answers that this needs
+	Accepted       bool             `json:"accepted,omitempty"`    // the operator's word for one of them
 }
 
 // SyncStatus is how far the node is.
@@ -167,6 +188,9 @@ type Network interface {
 type Admin interface {
 	AddPeer(ctx context.Context, addr string) error
 	RemovePeer(ctx context.Context, id string) error
+	// AcceptAnswers is the operator's word that a producer that may have forgotten what it signed votes again by one answer
+	// fewer. The error says why there is nothing to accept.
+	AcceptAnswers(ctx context.Context) (*SignerStatus, error)
 	// BackupCut is what bornode backup copies now, as JSON encodes it (blockstore.Cut).
 	BackupCut() (any, error)
 }

@@ -56,6 +56,14 @@ func (a *borAPI) Alarms() ([]Alarm, error) {
 	return a.back.Consensus.Alarms(), nil
 }
 
+// Signer is what this node's signer does and waits for; null for an observer.
+func (a *borAPI) Signer() (*SignerStatus, error) {
+	if a.back.Consensus == nil {
+		return nil, notOffered("bor_signer")
+	}
+	return a.back.Consensus.Signer(), nil
+}
+
 func (s *service) point(h *types.Header) pointJSON {
 	if h == nil {
 		return pointJSON{}

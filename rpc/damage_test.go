@@ -276,8 +276,11 @@ func harms(t *testing.T) []harm {
 func TestDamageIsNeverNull(t *testing.T) {
 	s := newStored(t, 60)
 	refused, refusedToOpen := map[string]int{}, 0
+	rounds := 9
+	if testing.Short() {
+		rounds = 2
+	}
 	for i, h := range harms(t) {
-		rounds := 9
 		for round := range rounds {
 			rng := rand.New(rand.NewPCG(uint64(i), uint64(round))) //nolint:gosec // seeds
 			dir := t.TempDir()

@@ -98,11 +98,17 @@ type damagedJSON struct {
 	Block hexutil.Uint64 `json:"damagedBlock"` // the height; it is fetched again from a peer
 }
 
+// missingReceiptsJSON is the data of an answer that lacks a block's receipts.
+type missingReceiptsJSON struct {
+	Block hexutil.Uint64 `json:"missingReceipts"` // the height; they are fetched from a peer
+}
+
 // unreadable is the answer where something is there, or may be, and cannot be read: never null, never empty. A damaged
-// block is named by its height, in words and as data.
+// block, and one whose receipts are missing, is named by its height, in words and as data.
 func unreadable(what string, err error) error {
 	var known *Error
 	var damaged block.ErrCorrupt
+	var without block.ErrNoReceipts
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -110,6 +116,16 @@ func unreadable(what string, err error) error {
 		return &Error{
 			Code: codeServer, Data: damagedJSON{hexutil.Uint64(damaged.Height)},
 			Message: fmt.Sprintf("%s is not available: %s; it is fetched again from a peer: ask again later, or another node", what, err),
+		}
+	}
+	if errors.As(err, &without) {
+		remedy := "they are fetched from a peer: ask again later, or another node. Its operator links a node that has them (p2p.peers), or stops it and runs bornode rebuild state, which executes all blocks again"
+		if without.Soon() {
+			remedy = "the node makes them when it is ready, or a peer sends them before: ask again later, or another node"
+		}
+		return &Error{
+			Code: codeServer, Data: missingReceiptsJSON{hexutil.Uint64(without.Height)},
+			Message: fmt.Sprintf("%s; %s", err, remedy),
 		}
 	}
 	if errors.Is(err, block.ErrPruned) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"encoding/json"
+	"errors"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/event"
 	"github.com/ethereum/go-ethereum/params"
 	gethrpc "github.com/ethereum/go-ethereum/rpc"
 	"github.com/ethereum/go-ethereum/triedb"
@@ -126,13 +128,15 @@ type testNet struct {
 	t     testing.TB
 	gen   *testGenesis
 	chain testChain
-	pool  *txpool.Pool
-	srv   *Server
-	rpc   *gethrpc.Client // WebSocket
-	eth   *ethclient.Client
-	extra extras
-	abi   abi.ABI
-	code  []byte
+
+	watched chan struct{} // the server has subscribed to the chain's events
+	pool    *txpool.Pool
+	srv     *Server
+	rpc     *gethrpc.Client // WebSocket
+	eth     *ethclient.Client
+	extra   extras
+	abi     abi.ABI
+	code    []byte
 }
 
 // testChain is a chain in which no block is damaged.
@@ -172,6 +176,7 @@ type extras struct {
 	mu      sync.Mutex
 	syncing SyncStatus
 	stalled bool
+	signer  *SignerStatus
 	silence string
 	sched   block.Schedule
 	peers   []PeerInfo
@@ -183,6 +188,11 @@ func (e *extras) Stalled() bool                     { return e.stalled }
 func (e *extras) Silence() string                   { return e.silence }
 func (e *extras) Alarms() []Alarm {
 	return []Alarm{{Kind: "fork", Since: 7, Text: "two histories", File: "fork-x.evidence"}}
+}
+func (e *extras) Signer() *SignerStatus { return e.signer }
+
+func (e *extras) AcceptAnswers(context.Context) (*SignerStatus, error) {
+	return nil, errors.New("nothing to accept")
 }
 func (e *extras) SyncStatus() SyncStatus { e.mu.Lock(); defer e.mu.Unlock(); return e.syncing }
 func (e *extras) ID() string             { return "12D3KooWself" }
@@ -200,7 +210,7 @@ func newNet(t testing.TB, baseFee uint64, change func(*Config)) *testNet {
 }
 
 func newNetOn(t testing.TB, gen *testGenesis, change func(*Config)) *testNet {
-	n := &testNet{t: t, gen: gen}
+	n := &testNet{t: t, gen: gen, watched: make(chan struct{}, 1)}
 	n.extra.sched = n.gen.schedule
 	n.extra.peers = []PeerInfo{{ID: "12D3KooWother", Provider: "shm"}}
 	dir, err := os.MkdirTemp("", "bor") // short: a socket's path is bounded
@@ -230,7 +240,7 @@ func newNetOn(t testing.TB, gen *testGenesis, change func(*Config)) *testNet {
 		change(&cfg)
 	}
 	n.srv, err = New(cfg, Backend{
-		Chain: n.chain.Chain, Pool: n.pool, Consensus: &n.extra, Sync: &n.extra, Network: &n.extra, Admin: &n.extra, Version: "bornode/v0",
+		Chain: watchedChain{n.chain.Chain, n.watched}, Pool: n.pool, Consensus: &n.extra, Sync: &n.extra, Network: &n.extra, Admin: &n.extra, Version: "bornode/v0",
 	}, nil, nil)
 	require.NoError(t, err)
 	n.wire()
@@ -261,6 +271,7 @@ func (n *testNet) wire() {
 	hs, rs := n.chain.SubscribeHead(heads), n.chain.SubscribeReorg(reorgs)
 	wg.Add(2)
 	go func() { defer wg.Done(); _ = n.srv.Run(ctx) }()
+	<-n.watched // what is mined from now on is published
 	go func() {
 		defer wg.Done()
 		for {
@@ -392,4 +403,19 @@ func receive[T any](t testing.TB, ch <-chan T, sub interface{ Err() <-chan error
 		t.Fatal("nothing was received")
 	}
 	panic("unreachable")
+}
+
+// watchedChain tells when somebody has subscribed to both kinds of its events, as a server that runs does.
+type watchedChain struct {
+	*chain.Chain
+	watched chan struct{}
+}
+
+func (c watchedChain) SubscribeReorg(to chan<- chain.ReorgEvent) event.Subscription {
+	sub := c.Chain.SubscribeReorg(to)
+	select {
+	case c.watched <- struct{}{}:
+	default:
+	}
+	return sub
 }

@@ -13,6 +13,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 const (
@@ -46,12 +48,7 @@ func loadSecret(path string) ([]byte, error) {
 }
 
 func writeSecret(path string, secret []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
-		_, err = f.WriteString(hex.EncodeToString(secret) + "\n")
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
+	if err := vfs.CreateFileAt(path, []byte(hex.EncodeToString(secret)+"\n")); err != nil {
 		return fmt.Errorf("make rpc.jwt_secret: %w", err)
 	}
 	return nil

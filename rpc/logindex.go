@@ -43,8 +43,12 @@ func newLogIndex(c Chain) *logIndex {
 }
 
 func (x *logIndex) open(path string) (err error) {
+	stored := x.chain
+	if c, ok := stored.(repairedChain); ok {
+		stored = c.Chain // nobody repairs before the node runs: each damaged block would be waited for in vain
+	}
 	canonical := func(n uint64) common.Hash { // of a damaged block zero: what ends with it is indexed again
-		h, err := x.chain.CanonicalHash(n)
+		h, err := stored.CanonicalHash(n)
 		if err != nil {
 			return common.Hash{}
 		}

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math/big"
 	"math/rand/v2"
 	"os"
@@ -295,6 +296,47 @@ func TestLogIndexAgainstBlocks(t *testing.T) {
 	s.back.Chain = c
 	open()
 	require.Zero(t, s.index.file.height(), "the index of another chain is made anew")
+}
+
+// damagedTop is a chain whose blocks from a height on cannot be read.
+type damagedTop struct {
+	Chain
+	from uint64
+}
+
+func (c damagedTop) CanonicalHash(n uint64) (common.Hash, error) {
+	if n >= c.from {
+		return common.Hash{}, block.ErrCorrupt{Height: n, Cause: errors.New("test")}
+	}
+	return c.Chain.CanonicalHash(n)
+}
+
+// noRepairs is an owner of repairs before the node runs: it repairs nothing, and whoever waits for it waits for ever.
+type noRepairs struct{ t *testing.T }
+
+func (r noRepairs) ReadRepaired(_ context.Context, read func() error) error {
+	if err := read(); err != nil {
+		r.t.Errorf("waits for a repair that nobody makes: %v", err)
+		return err
+	}
+	return nil
+}
+
+// An index that opens reads from the newest block down to one that it knows. It does not wait for damaged ones: they are repaired
+// only when the node runs, which waits for its index to open.
+func TestLogIndexOpensWithoutWaitingForRepairs(t *testing.T) {
+	c := sparseChain(100)
+	s := queryService(c)
+	path := filepath.Join(t.TempDir(), "logs")
+	require.NoError(t, s.index.open(path))
+	extendAll(t, s.index)
+	require.EqualValues(t, len(c.headers), s.index.file.height())
+	s.index.close()
+
+	s.index = newLogIndex(repairedChain{damagedTop{c, 40}, noRepairs{t}, bg})
+	require.NoError(t, s.index.open(path))
+	require.EqualValues(t, 40, s.index.file.height(), "what is damaged is indexed again later")
+	s.index.close()
 }
 
 // Blocks that are no longer kept are left out, and the index goes on above them.

@@ -147,6 +147,7 @@ func nodeGroups() []Group {
 		}},
 		{"Consensus and network", "What Ethereum's methods have no words for.", []Method{
 			{"bor_finality", "", "object", "head, safe and final block, their lags in blocks and slots, the first block that is kept, whether finality stands still", ""},
+			{"bor_signer", "", "object or null", "whether this node's signer casts votes, since when, why not and whom it waits for; null for an observer", ""},
 			{"bor_producers", "", "list", "who produces the children of the head, with their keys", ""},
 			{"bor_schedule", "first slot?, turns?", "list", "who owns the coming turns; at most 1,024", ""},
 			{"bor_getRecord", "block", "object or null", "consensus record, seal and certificates of a block", ""},
@@ -190,6 +191,7 @@ func nodeGroups() []Group {
 		{"Operator", "", []Method{
 			{"admin_addPeer", "address", "boolean", "connects to a peer", "addresses are multiaddresses, not enodes"},
 			{"admin_removePeer", "id", "boolean", "ends the link to a peer", ""},
+			{"admin_acceptAnswers", "", "object", "as bor_signer, after the operator's word that a producer which may have forgotten what it signed votes again by one answer fewer (`borcli producer accept`)", ""},
 			{"admin_backupCut", "", "object", "what `bornode backup` copies: heights, proof and segment files of what is irreversible now", "Unix socket only"},
 			{"admin_peers", "", "list", "as bor_peers", "other fields than a devp2p node's"},
 			{"admin_nodeInfo", "", "object", "id, version, head", "other fields than a devp2p node's"},

@@ -160,6 +160,14 @@ func (a *adminAPI) RemovePeer(ctx context.Context, id string) (bool, error) {
 	return err == nil, err
 }
 
+// AcceptAnswers is the operator's word for one answer that is missing (borcli producer accept).
+func (a *adminAPI) AcceptAnswers(ctx context.Context) (*SignerStatus, error) {
+	if a.back.Admin == nil {
+		return nil, notOffered("admin_acceptAnswers")
+	}
+	return a.back.Admin.AcceptAnswers(ctx)
+}
+
 // BackupCut is what is irreversible now: heights, proof, and the segment files with their sizes.
 func (a *adminAPI) BackupCut() (any, error) {
 	if a.back.Admin == nil {

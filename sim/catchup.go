@@ -40,39 +40,12 @@ func (n *node) handshake() {
 		if to == n || to.down {
 			continue
 		}
-		asks := n.unheard && n.m.Waiting().Answers > 0
-		wall := n.toldClock() - n.w.now
+		clocks := n.tellClocks()
 		n.w.deliver(n, to, 0, func() {
-			to.seeClock(n, wall+to.w.now)
+			to.seeClocks(n, clocks)
 			to.greeted(n, head.Hash, lib.Height, qc, fc)
-			if asks {
-				to.answer(n)
-			}
 		})
 	}
-}
-
-// maxTold is how many votes an answer holds.
-const maxTold = 64
-
-// answer tells a node that has started where this one is and what it holds of the other's votes (rule 11).
-func (n *node) answer(to *node) {
-	if n.mute() {
-		return
-	}
-	ev := dpos.Heard{Producer: n.self(), Height: n.m.LIB().Height}
-	for _, v := range n.m.VotesBy(to.self(), maxTold) {
-		if v.Signature[0] == 1 && n.w.check.signed[signature{v.Link, v.Voter}] {
-			ev.Told = append(ev.Told, v)
-		}
-	}
-	fc := n.fc
-	n.w.deliver(n, to, 0, func() {
-		if fc != nil && fc.Target.Slot > to.m.LIB().Slot && n.w.check.hasQuorum(block.Precommit, fc.Target) {
-			ev.Certified = fc.Target.Slot
-		}
-		to.step(ev)
-	})
 }
 
 // greeted takes a handshake: asks for the peer's branch if it is not here, and takes its certificates.

@@ -204,6 +204,9 @@ func (c *checkers) final(n *node, f *dpos.Final) {
 		}
 	}
 	c.finals[n.id] = f.Height
+	if f.Recovery != (common.Hash{}) && c.isBase(n, f.Point) {
+		return // the operators' word proves it
+	}
 	if !c.hasQuorum(block.Precommit, f.Point) {
 		c.violation("certificates", "node %d makes slot %d final without a quorum of precommits", n.id, f.Point.Slot)
 	}
@@ -271,7 +274,7 @@ func (c *checkers) end() {
 	}
 	due := c.w.s.Length - c.w.s.Calm
 	for _, n := range c.w.nodes {
-		if !n.honest() || n.down {
+		if !n.honest() || n.down || c.w.recovery != nil && !n.recovered {
 			continue
 		}
 		lib := c.w.blocks[n.m.LIB().Hash]
@@ -289,7 +292,7 @@ func (c *checkers) end() {
 func (c *checkers) lowestFinal() uint64 {
 	low := ^uint64(0)
 	for i, n := range c.w.nodes {
-		if n.honest() && !n.down {
+		if n.honest() && !n.down && (c.w.recovery == nil || n.recovered) {
 			low = min(low, c.finals[i])
 		}
 	}

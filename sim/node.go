@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"errors"
 	"maps"
 	"slices"
@@ -20,18 +21,20 @@ type node struct {
 	skew      time.Duration // of its machine's clock
 	adversary *Adversary    // nil: honest
 
-	m       *dpos.Machine
-	life    int
-	down    bool
-	unheard bool // asks the others what they hold of its votes
+	m    *dpos.Machine
+	life int
+	down bool
 
 	// Durable.
 	wal   []dpos.SignRecord
-	root  *dpos.Root // of the LIB
+	marks *dpos.Marks // of others' signatures
+	root  *dpos.Root  // of the LIB
 	fc    *block.Certificate
 	store map[common.Hash]*sealed // what it has, final or not
 
 	// Lost in a crash.
+	seen     *dpos.Marks  // what marks will be after the next write
+	unsaved  []block.Vote // that the next write adds
 	executed map[common.Hash]bool
 	busy     bool        // executing
 	target   common.Hash // head to execute up to
@@ -41,10 +44,13 @@ type node struct {
 	clocks   map[common.Address]reading
 	time     clock.Time
 	known    clock.Consensus
+	told     clock.Told
 	combined time.Duration // until when it is not looked at again; 0: at once
 	sets     int           // of the time that the machine knows
 	began    time.Duration // of this life
 	alarm    time.Duration // that the machine asked for last
+
+	recovered bool // it goes by the recovery
 }
 
 func (n *node) self() common.Address { return accountOf(n.id) }
@@ -72,8 +78,11 @@ func (n *node) start(loseWAL bool) error {
 		n.wal, cfg.SilentUntilProven = nil, true
 	}
 	cfg.Signed = slices.Clone(n.wal)
+	if n.recovered {
+		cfg.Recoveries = []dpos.Recovery{*n.w.recovery}
+	}
 	if n.root == nil {
-		n.root, n.store = n.w.root, map[common.Hash]*sealed{n.w.genesis.Hash: n.w.genesis}
+		n.root, n.store, n.marks = n.w.root, map[common.Hash]*sealed{n.w.genesis.Hash: n.w.genesis}, dpos.NewMarks()
 	}
 	m, err := dpos.New(cfg, n.root)
 	if err != nil {
@@ -84,7 +93,8 @@ func (n *node) start(loseWAL bool) error {
 	n.executed = make(map[common.Hash]bool)
 	n.asked = make(map[common.Hash]time.Duration)
 	n.clocks, n.time, n.sets, n.began, n.alarm = make(map[common.Address]reading), clock.Time{}, 0, n.w.now, 0
-	n.combined = 0
+	n.combined, n.known, n.told = 0, clock.Consensus{}, clock.Told{}
+	n.seen, n.unsaved = copyMarks(n.marks), nil
 	n.busy, n.target, n.plotted, n.shadow = false, common.Hash{}, make(map[common.Hash]bool), make(map[uint64]bool)
 	var kept []*sealed
 	for _, b := range n.store {
@@ -103,19 +113,30 @@ func (n *node) start(loseWAL bool) error {
 			return err
 		}
 	}
+	n.step(dpos.Begin{Session: n.newSession(m.NewestSession() + 1)})
 	n.awaitClocks()
-	n.unheard = true
 	n.handshake()
+	n.ask4Answers()
 	n.w.after(n.w.s.Handshakes+time.Duration(n.id)*time.Millisecond, n, n.greet)
 	return nil
+}
+
+// newSession is a session with a nonce that no other has.
+func (n *node) newSession(number uint64) (s block.Session) {
+	s.Number = number
+	n.w.nonces++
+	binary.BigEndian.PutUint64(s.Nonce[:], n.w.nonces)
+	return s
 }
 
 func (n *node) crash() { n.down = true }
 
 // copyDisk is a copy of what is durable, to be put back later.
 func (n *node) copyDisk() (restore func()) {
-	wal, root, fc, store := slices.Clone(n.wal), n.root, n.fc, maps.Clone(n.store)
-	return func() { n.wal, n.root, n.fc, n.store = slices.Clone(wal), root, fc, maps.Clone(store) }
+	wal, root, fc, store, marks := slices.Clone(n.wal), n.root, n.fc, maps.Clone(n.store), copyMarks(n.marks)
+	return func() {
+		n.wal, n.root, n.fc, n.store, n.marks = slices.Clone(wal), root, fc, maps.Clone(store), copyMarks(marks)
+	}
 }
 
 // greet says hello from time to time, as time messages and reconnects make real nodes do.
@@ -143,7 +164,9 @@ func (n *node) work() {
 		if !ok || n.down || n.w.check.found != nil {
 			return
 		}
-		n.wal = append(n.wal, rd.Records...)
+		if n.wal = append(n.wal, rd.Records...); len(rd.Records) > 0 {
+			n.saveMarks()
+		}
 		n.m.Advance()
 		n.duties(&rd)
 	}
@@ -166,6 +189,8 @@ func (n *node) duties(rd *dpos.Ready) {
 	}
 	if f := rd.Final; f != nil {
 		n.root, n.fc = f.Root, f.FC
+		n.seen.Trim(f.Point.Slot)
+		n.marks.Trim(f.Point.Slot)
 		if n.honest() {
 			n.w.check.final(n, f)
 		}
@@ -178,6 +203,9 @@ func (n *node) duties(rd *dpos.Ready) {
 	}
 	if len(rd.Resend) > 0 {
 		n.sendVotes(signed(rd.Resend))
+	}
+	if rd.Session > 0 {
+		n.step(dpos.Begin{Session: n.newSession(rd.Session)})
 	}
 	if rd.Alarm > 0 {
 		n.alarm = rd.Alarm
@@ -219,6 +247,11 @@ func (n *node) votes(from *node, vs []block.Vote) {
 		}
 	}
 	n.step(dpos.VerifiedVotesEvent{Votes: good})
+	for i := range good {
+		if v := good[i].Vote; v.Voter != n.self() && n.seen.AddVote(v, n.m.Sits) {
+			n.unsaved = append(n.unsaved, v)
+		}
+	}
 	for i := range vs {
 		if b := n.w.blocks[vs[i].Target.Hash]; b != nil && n.store[b.Hash] == nil && b.Height > n.m.LIB().Height {
 			n.ask(from, b.Hash)
@@ -291,7 +324,7 @@ func (n *node) nextToExecute() (next *sealed) {
 
 func (n *node) produce(p *dpos.Produce) {
 	// A driver executes the parent first; the simulation's execution is quick enough to build at once.
-	h := dpos.Header{Parent: p.Parent, Height: p.Height, Slot: p.Slot, Producer: n.self(), QC: p.QC, FC: p.FC, Empty: p.EmptyOnly}
+	h := dpos.Header{Parent: p.Parent, Height: p.Height, Slot: p.Slot, Producer: n.self(), QC: p.QC, FC: p.FC, Recovery: p.Recovery, Empty: p.EmptyOnly}
 	if p.Next {
 		h.Next = n.w.elect(p.Height)
 	}

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"github.com/ethereum/go-ethereum/common"
+
 	"github.com/bornode/bornode/block"
 )
 
@@ -45,6 +47,10 @@ func regimeAfter(w *world, p *sealed) *regime {
 
 // reckon notes what a new block's own chain proves: its source and its newest final block.
 func (b *sealed) reckon(w *world) {
+	if b.Recovery != (common.Hash{}) {
+		b.reckonRecovered(w)
+		return
+	}
 	b.source, b.final = b.parent.source, b.parent.final
 	for _, c := range []*block.Certificate{b.QC, b.FC} {
 		if c != nil && c.Target.Slot > b.source.Slot {

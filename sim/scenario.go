@@ -65,6 +65,7 @@ type Adversary struct {
 	Stale      bool          // goes on producing after it left the schedule
 	Mute       bool          // shows nobody the blocks and certificates of others
 	Selective  bool          // sends each of its messages to some nodes only
+	Lies       bool          // answers starts with nothing
 	SilentFrom time.Duration // is Silent and Mute from then on; 0: never
 }
 
@@ -90,7 +91,8 @@ type Scenario struct {
 	Clocks     []ClockFault
 	// LyingClocks has adversaries say any time of theirs.
 	LyingClocks bool
-	Fragile     int // percent of an honest node's blocks after whose seal it crashes for a moment
+	Recovery    *Recovery // nil: none
+	Fragile     int       // percent of an honest node's blocks after whose seal it crashes for a moment
 }
 
 func (s *Scenario) String() string {

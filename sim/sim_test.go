@@ -8,14 +8,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func long() bool { return os.Getenv("BORNODE_LONG") != "" }
+// seedsOf chooses how many seeds run: short, a third of the storms' with BORNODE_LONG=1, or all with BORNODE_STORMS=1.
+func seedsOf(short, storm uint64) uint64 {
+	switch {
+	case os.Getenv("BORNODE_STORMS") != "":
+		return storm
+	case os.Getenv("BORNODE_LONG") != "":
+		return storm / 3
+	}
+	return short
+}
 
 // Seeds of ten simulated minutes each, none violates anything; a third of them change schedules.
 func TestSeeds(t *testing.T) {
-	seeds := uint64(40)
-	if long() {
-		seeds = 1000
-	}
+	seeds := seedsOf(40, 1000)
 	var blocks uint64
 	changed, takeovers, evidence := 0, 0, 0
 	results, bad := Sweep(t.Context(), 1, seeds, func(seed uint64) *Scenario { return Random(seed, 10*time.Minute) })

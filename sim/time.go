@@ -16,9 +16,12 @@ type ClockFault struct {
 	Jump     time.Duration
 }
 
-// reading is what a node saw of another's own clock.
+// reading is what a node saw of another's own clock, and of the time that the other goes by. Both are minus the monotonic clock,
+// which is the world's time.
 type reading struct {
-	offset time.Duration // the clock minus the monotonic one, which is the world's time
+	offset time.Duration
+	told   time.Duration
+	tells  bool // told holds a time
 	at     time.Duration
 }
 
@@ -38,16 +41,21 @@ func (n *node) ownClock() time.Duration {
 	return own
 }
 
-func (n *node) toldClock() time.Duration {
+// tellClocks is what a node tells of its clock and of its time; an adversary says what it likes.
+func (n *node) tellClocks() reading {
 	if n.adversary != nil && n.w.s.LyingClocks {
-		return time.Duration(n.w.rand.Int64N(int64(48*time.Hour))) - 24*time.Hour
+		lie := func() time.Duration { return time.Duration(n.w.rand.Int64N(int64(48*time.Hour))) - 24*time.Hour }
+		return reading{offset: lie(), told: lie(), tells: n.w.rand.IntN(2) == 0}
 	}
-	return n.ownClock()
+	n.clock()
+	told := n.time.Told()
+	return reading{offset: n.ownClock() - n.w.now, told: told - n.w.now, tells: told > 0}
 }
 
-// seeClock takes a reading of another's clock.
-func (n *node) seeClock(from *node, wall time.Duration) {
-	n.clocks[from.self()] = reading{wall - n.w.now, n.w.now}
+// seeClocks takes what another told.
+func (n *node) seeClocks(from *node, r reading) {
+	r.at = n.w.now
+	n.clocks[from.self()] = r
 	n.combined = 0
 }
 
@@ -58,13 +66,18 @@ func (n *node) clock() time.Duration {
 	if n.w.s.Bugs.SkipFirstSync { // bugs of a start show only in one that waits for nobody, as a node's that exchanges no clocks
 		n.known = clock.Consensus{Known: 1, Needed: 1, Enough: true, Offset: own - n.w.now}
 	} else if n.combined == 0 || n.w.now >= n.combined { // else nothing can have changed but a clock, which is seen soon enough
-		offsets := make(map[common.Address]time.Duration, len(n.clocks))
+		offsets, told := make(map[common.Address]time.Duration, len(n.clocks)), make(map[common.Address]time.Duration)
 		for a, r := range n.clocks {
-			if n.w.now-r.at <= clock.MaxAge {
-				offsets[a] = r.offset
+			if n.w.now-r.at > clock.MaxAge {
+				continue
+			}
+			offsets[a] = r.offset
+			if r.tells {
+				told[a] = r.told
 			}
 		}
 		n.known = clock.Combine(n.m.ChildSchedules(), n.self(), own-n.w.now, offsets)
+		n.told = clock.CombineTold(n.m.ChildSchedules(), n.self(), told, offsets)
 		n.combined = n.w.now + p.Slot()/4
 	}
 	var certified time.Duration
@@ -73,7 +86,8 @@ func (n *node) clock() time.Duration {
 	}
 	wait := 4 * p.Slot() * time.Duration(p.TurnSlots) //nolint:gosec // small
 	return n.time.Advance(clock.Input{
-		Mono: n.w.now, Wall: own, Clocks: n.known, WaitOver: n.w.now-n.began >= wait, Certified: certified,
+		Mono: n.w.now, Wall: own, Clocks: n.known, Told: n.told, MaxError: p.MaxClockError(), Waited: n.w.now-n.began >= wait, Alone: true,
+		Certified: certified,
 	})
 }
 

@@ -66,6 +66,9 @@ type world struct {
 	check   *checkers
 	trace   uint64 // running hash of what happened
 	root    *dpos.Root
+	nonces  uint64
+
+	recovery *dpos.Recovery // once it was made
 }
 
 func accountOf(i int) (a common.Address) {
@@ -130,6 +133,9 @@ func (w *world) plan() {
 			}
 		})
 	}
+	if r := w.s.Recovery; r != nil {
+		w.at(r.At, w.recover)
+	}
 	for _, c := range w.s.Cuts {
 		w.at(c.To+time.Millisecond, func() { // links come back: everybody says where he is
 			for _, n := range w.nodes {
@@ -160,6 +166,9 @@ func (w *world) after(d time.Duration, n *node, run func()) {
 
 // deliver queues a message; it is lost if the nodes are cut off from each other when it is sent or when it arrives.
 func (w *world) deliver(from, to *node, extra time.Duration, run func()) {
+	if from.recovered != to.recovered { // they send each other away
+		return
+	}
 	if from == to || w.cut(from.id, to.id, w.now) || w.s.Loss > 0 && w.now < w.s.LossUntil && w.rand.IntN(100) < w.s.Loss {
 		return
 	}

@@ -113,6 +113,8 @@ func (m *Manager) disbelieve(id transport.PeerID, now time.Time) {
 	if p := m.peers[id]; p != nil && n >= 0 {
 		p.notRange = now.Add(min(maxClaimBackoff, m.cfg.RequestTimeout<<min(n, 10)))
 		m.sched.Rest(id, p.notRange)
+		m.log.Warn("a peer tells of final blocks that it does not send; what it tells does not count for a while", zap.String("peer", string(id)),
+			zap.Uint64("height", p.pos.LIB.Height), zap.Duration("for", p.notRange.Sub(now)))
 	}
 }
 

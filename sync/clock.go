@@ -17,13 +17,15 @@ type clockSample struct {
 	rtt  time.Duration
 }
 
+// maxUnixNanos is above every instant that is taken from a peer, so that sums of two do not overflow.
+const maxUnixNanos = uint64(1) << 62
+
 // sampleClock evaluates an answered time message (NTP): asked is when the question left here, rec when the peer got it and
 // xmt when its answer left, by its clock in Unix nanoseconds, arrived when that arrived here. It fails if the times
 // contradict each other.
 func sampleClock(asked, arrived time.Time, rec, xmt uint64) (clockSample, bool) {
-	const limit = uint64(1) << 62
 	passed := arrived.Sub(asked)
-	if rec >= limit || xmt >= limit || xmt < rec || passed < 0 || xmt-rec > uint64(passed) {
+	if rec >= maxUnixNanos || xmt >= maxUnixNanos || xmt < rec || passed < 0 || xmt-rec > uint64(passed) {
 		return clockSample{}, false
 	}
 	held := time.Duration(xmt - rec) //nolint:gosec // below the limit
@@ -84,6 +86,19 @@ func (f *clockFilter) Offset(own time.Duration, now time.Time) time.Duration {
 
 func (f *clockFilter) RTT() time.Duration { return f.rtt }
 
+// toldFilter keeps the time that a peer tells, as clockFilter does its clock. It is empty while the peer tells none.
+type toldFilter struct{ clockFilter }
+
+// addTold takes what an answered time message told: s is its sample, xmt when it left by the peer's clock, told the time at that instant.
+func (f *toldFilter) addTold(s clockSample, xmt, told uint64) {
+	if told == 0 || told >= maxUnixNanos {
+		*f = toldFilter{}
+		return
+	}
+	s.wall = time.Duration(told) - (time.Duration(xmt) - s.wall) //nolint:gosec // below the limit
+	f.Add(s)
+}
+
 // ownClock is what this machine's own clock shows, since 1970.
 func (m *Manager) ownClock() time.Duration { return time.Duration(m.deps.Now().UnixNano()) }
 
@@ -105,8 +120,20 @@ func (m *Manager) noteClock(p *peer, now time.Time) {
 		kept = kept[n:]
 	}
 	// The best sample stands for the newest instant: the peer was heard just now, and its clock has gone on.
-	kept = append(kept, clock.Reading{Account: p.hello.Key, Wall: best.wall + now.Sub(best.at), At: now})
+	r := clock.Reading{Account: p.hello.Key, Wall: best.wall + now.Sub(best.at), At: now}
+	if told, ok := p.told.Best(); ok {
+		r.Told = max(0, told.wall+now.Sub(told.at))
+	}
+	kept = append(kept, r)
 	m.clocks.Store(&kept)
+}
+
+// toldTo is what an answer tells a peer of the time that this node goes by; 0: nothing.
+func (m *Manager) toldTo(p *peer) uint64 {
+	if m.deps.ToldTime == nil || !p.takesTime {
+		return 0
+	}
+	return uint64(max(0, m.deps.ToldTime())) //nolint:gosec // as above
 }
 
 // Clocks are the newest readings of other producers' clocks, as their handshakes name the producers. It never waits, and

@@ -28,12 +28,18 @@ const (
 	TypeVotes              MessageType = 9
 	TypeBlockHeader        MessageType = 10
 	TypeError              MessageType = 11
+	TypeSession            MessageType = 12
+	TypeSessionAnswer      MessageType = 13
+	TypeReceiptsRequest    MessageType = 14
+	TypeReceipts           MessageType = 15
 )
 
 var messageNames = [...]string{
 	TypeHandshake: "handshake", TypeGoAway: "go_away", TypeTime: "time", TypeNotice: "notice", TypeRequest: "request",
 	TypeSyncRequest: "sync_request", TypeSignedBlock: "signed_block", TypePackedTransactions: "packed_transaction",
 	TypeVotes: "vote", TypeBlockHeader: "block_header", TypeError: "error",
+	TypeSession: "session", TypeSessionAnswer: "session_answer",
+	TypeReceiptsRequest: "receipts_request", TypeReceipts: "receipts",
 }
 
 func (t MessageType) String() string {

@@ -122,12 +122,37 @@ type Blocks interface {
 type Repairs interface {
 	// Damaged lists the heights, lowest first, that any reader of the store found damaged and that are not replaced yet.
 	Damaged() []uint64
-	// RepairsWanted has a value when Damaged has grown, or when a reader began to wait.
+	// RepairsWanted has a value when Damaged or Receipts.LostReceipts has grown, or when a reader began to wait.
 	RepairsWanted() <-chan struct{}
 	// RepairImpossible says that no connected peer can send a block now: its readers wait no longer.
 	RepairImpossible(height uint64, cause error)
 	// ReadRepaired calls read again after the repair of a block that it found damaged, within a bound and until ctx ends.
 	ReadRepaired(ctx context.Context, read func() error) error
+}
+
+// Receipts are those of the irreversible blocks: the manager serves them, and fetches those that are missing. All methods
+// may be called concurrently; LostReceipts and ReceiptsImpossible are quick.
+type Receipts interface {
+	// ProvenReceipts are stored receipts in the form of block.EncodeReceipts, compared with the block's header.
+	ProvenReceipts(height uint64, hash common.Hash) ([]byte, error)
+	// LostReceipts lists the heights, lowest first, whose receipts are not stored and cannot be made again here.
+	LostReceipts() []uint64
+	// PutProvenReceipts stores receipts that a peer sent if the header of the irreversible block proves them; errors wrap
+	// block.ErrWrongReceipts if it does not. The height then leaves LostReceipts.
+	PutProvenReceipts(height uint64, encoded []byte) error
+	// ReceiptsImpossible says that no connected peer can send the receipts now: their readers wait no longer.
+	ReceiptsImpossible(height uint64, cause error)
+}
+
+// Recoveries are the recoveries of the chain that the node knows (DESIGN §7 rule 13). Methods may be called concurrently.
+type Recoveries interface {
+	// Shown are the encoded recoveries that a peer is shown, at most MaxShownRecoveries: the newest applied here, then one with the
+	// same predecessor. None: none is applied.
+	Shown() [][]byte
+	// Meet takes what a peer shows, and reports whether the newest that the peer applied is the newest here. What is new and was
+	// signed by the recovery keys is kept and told to the operator; nothing is applied. An error says that the peer is to blame. It
+	// verifies signatures, so it may take a while.
+	Meet(peer transport.PeerID, shown [][]byte) (same bool, err error)
 }
 
 // Pool holds pending transactions. Calls may be concurrent; slices returned belong to the caller.
@@ -158,25 +183,29 @@ type Deps struct {
 	Blocks  Blocks
 	Pool    Pool    // nil: no transactions are exchanged
 	Members Members // nil: everyone may connect
-	// FirstSync is the signer's wait after a start. nil: nothing is asked, and no question is answered.
+	// FirstSync is the signer's wait after a start. nil: nothing is asked, answered or passed on.
 	FirstSync FirstSync
-	Params    block.Parameters
-	Genesis   common.Hash // hash of block 0
-	Identity  Identity
+	// Recoveries are those of the chain. nil: none are known, and what peers show is ignored.
+	Recoveries Recoveries
+	Params     block.Parameters
+	Genesis    common.Hash // hash of block 0
+	Identity   Identity
 	// Classify maps the errors of Driver and Pool. It is asked for non-nil errors only.
 	Classify func(error) Verdict
 	// Corrupt tells whether an error of Blocks reports an unreadable record, and of which height. nil: never.
 	Corrupt func(error) (height uint64, ok bool)
 	// Repairs is the owner of the damaged irreversible blocks. nil: none are fetched again.
 	Repairs Repairs
+	// Receipts are those of the irreversible blocks; needs Repairs. nil: none are served or fetched.
+	Receipts Receipts
 	// CheckSeal verifies the seal of a block whose hash is known to be good. nil: the header's Coinbase must have sealed it.
 	CheckSeal func(h *block.SealedHeader) error
 	// OnLink is told of every link whose handshake was accepted (topics read lane 3 of it). It must not block.
 	OnLink func(transport.Link)
-	// OnPeerSigner is told when a peer's handshake says that it signs, from the manager's goroutine: it must not block.
-	OnPeerSigner func(peer transport.PeerID, account common.Address, started time.Time)
 	// Now is the machine's own clock, uncorrected, for time messages; nil: time.Now.
-	Now      func() time.Time
+	Now func() time.Time
+	// ToldTime is the time since 1970 that this node goes by, for time messages; 0, or nil: it tells none. It must be quick.
+	ToldTime func() time.Duration
 	Log      *zap.Logger
 	Registry prometheus.Registerer
 }
@@ -189,6 +218,8 @@ func (d *Deps) check() error {
 		return errors.New("sync manager needs a consensus driver")
 	case d.Blocks == nil:
 		return errors.New("sync manager needs the stored blocks")
+	case d.Receipts != nil && d.Repairs == nil:
+		return errors.New("sync manager that fetches receipts needs the owner of repairs")
 	case d.Classify == nil:
 		return errors.New("sync manager needs a classification of errors")
 	case d.Params.SlotMillis == 0:

@@ -10,7 +10,7 @@
 // every decision; it never blocks. Around it, each with a bounded queue: per peer three readers
 // (one per lane, decode) and two servers (ranges, in order and under the rate limit; other requests); per node a header
 // checker, a block adder, a range importer, a voter, a checker of certificates, a transaction worker, one that offers
-// pending transactions again and a repairer.
+// pending transactions again, one for sessions and their answers, and a repairer.
 // Values with a lock of their own: the table of bans, which the host asks from its own goroutines; the inbox of votes,
 // between the manager and the voter; a peer's account of votes, which its reader and the manager charge.
 //

@@ -493,7 +493,9 @@ func TestDamageIsTakenUpFromReadersAndFromBeforeRun(t *testing.T) {
 		r.note(5)
 		l.eventually(func() bool {
 			found := make(chan bool, 1)
-			m.post(func() { found <- m.repairs[3] != nil && m.repairs[5] != nil && len(m.repairs) == 2 })
+			m.post(func() {
+				found <- m.repairs[repairKey{height: 3}] != nil && m.repairs[repairKey{height: 5}] != nil && len(m.repairs) == 2
+			})
 			return <-found
 		}, "both are to be fetched")
 		stop()

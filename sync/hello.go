@@ -11,12 +11,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// sendHandshake tells a peer who and where we are, and asks it what it holds of our votes while that is wanted.
+// sendHandshake tells a peer who and where we are.
 func (m *Manager) sendHandshake(p *peer) {
 	h := m.handshake(p)
-	if m.mayAsk(p) {
-		h.Question = p.question
-	}
 	p.send(transport.LaneConsensus, TypeHandshake, h.Encode())
 }
 
@@ -30,10 +27,13 @@ func (m *Manager) handshake(p *peer) *Handshake {
 		Token:      HandshakeToken(m.deps.Genesis, string(m.self), now),
 		P2PAddress: m.address(), Head: s.Head, LIB: s.LIB, OS: runtime.GOOS, Agent: m.cfg.Agent,
 		Generation: p.sentGen, First: m.deps.Blocks.FirstHeight(), Justified: s.Justified, QC: s.QC, FC: s.FC,
-		Votes: s.OwnVotes[max(0, len(s.OwnVotes)-maxOwnVotes):], Upgrades: m.deps.Identity.Upgrades, Modes: ServeRange,
+		Votes: s.OwnVotes[max(0, len(s.OwnVotes)-maxOwnVotes):], Upgrades: m.deps.Identity.Upgrades, Modes: ServeRange | TakesTime,
 	}
 	if m.deps.Identity.Pull && m.cfg.ServeBytesPerSec == 0 {
 		h.Modes |= ServePull
+	}
+	if m.deps.Receipts != nil {
+		h.Modes |= ServeReceipts
 	}
 	if t := m.deps.Identity.SignerStart; !t.IsZero() {
 		h.SignerStart = uint64(t.UnixNano())
@@ -46,8 +46,11 @@ func (m *Manager) handshake(p *peer) *Handshake {
 			h.Key, h.Sig = m.deps.Identity.Account, sig
 		}
 	}
+	if m.deps.Recoveries != nil && p.sentGen == 1 {
+		h.Recoveries = m.deps.Recoveries.Shown()
+	}
 	if m.deps.FirstSync != nil {
-		h.Modes |= AnswersQuestions
+		h.Modes |= AnswersSessions | AnswersQuestions
 	}
 	return h
 }
@@ -81,21 +84,39 @@ func (m *Manager) hashAt(height uint64) (common.Hash, bool) {
 }
 
 func (m *Manager) onHandshake(p *peer, h *Handshake) {
-	if p.leaving || h.Generation <= p.seenGen && p.seenGen > 0 {
+	if p.leaving || p.meeting || h.Generation <= p.seenGen && p.seenGen > 0 {
 		return
 	}
 	if p.helloCount++; p.helloCount > handshakesPerPeriod {
 		return
 	}
 	why, err := CheckHandshake(h, string(p.id), m.localView(p))
-	if why == Forked {
-		m.onForkedPeer(p, h, err)
-		return
-	}
-	if err != nil {
+	if err != nil && why != Forked {
 		m.punish(p, why, err)
 		return
 	}
+	if err == nil {
+		p.takesTime = h.Modes&TakesTime != 0
+	}
+	// Recoveries come before a fork: a peer that goes by another one may hold other blocks as final, and this node has to hear why.
+	if r := m.deps.Recoveries; r != nil && !p.handshaken && (len(h.Recoveries) > 0 || len(r.Shown()) > 0) {
+		m.meetRecoveries(p, h, err)
+		return
+	}
+	m.settleHandshake(p, h, err)
+}
+
+// settleHandshake takes a handshake, unless it shows a fork: that the peer holds another block as final.
+func (m *Manager) settleHandshake(p *peer, h *Handshake, fork error) {
+	if fork != nil {
+		m.onForkedPeer(p, h, fork)
+		return
+	}
+	m.takeHandshake(p, h)
+}
+
+// takeHandshake takes a handshake that was found good.
+func (m *Manager) takeHandshake(p *peer, h *Handshake) {
 	now := time.Now()
 	first := !p.handshaken
 	p.handshaken, p.hello, p.seenGen = true, h, h.Generation
@@ -106,17 +127,16 @@ func (m *Manager) onHandshake(p *peer, h *Handshake) {
 	}
 	m.log.Debug("handshake", zap.String("peer", string(p.id)), zap.Uint64("generation", h.Generation), zap.Uint64("height", h.Head.Height), zap.Uint64("slot", h.Head.Slot))
 	if first {
+		m.forgetRefusals(p)
 		if m.deps.OnLink != nil {
 			m.deps.OnLink(p.link)
 		}
 		m.beat(p, now)
+		m.greetSessions(p, now)
 		if own := m.deps.Identity.Upgrades; h.Upgrades != own { // no fault: what is voted decides, and who lacks it stops by itself
 			m.log.Info("peer's genesis file describes other upgrades than this node's", zap.String("peer", string(p.id)),
 				zap.Stringer("theirs", h.Upgrades), zap.Stringer("ours", own))
 		}
-	}
-	if h.SignerStart != 0 && h.Key != (common.Address{}) && m.deps.OnPeerSigner != nil {
-		m.deps.OnPeerSigner(p.id, h.Key, time.Unix(0, int64(h.SignerStart))) //nolint:gosec // any value will do
 	}
 	m.certs.Put(&certificateJob{peer: p, qc: h.QC, fc: h.FC}, maxHandshakeBytes)
 	if _, _, spent := p.account.payBytes(len(h.Votes)*voteBytes, now); spent {

@@ -8,6 +8,8 @@ import (
 
 // Bounds on what peers may send. A message above its bound is refused before it is decoded; its sender is dropped.
 const (
+	// MaxShownRecoveries is how many recoveries a handshake shows; its size bounds theirs.
+	MaxShownRecoveries   = 2
 	maxHandshakeBytes    = 256 << 10 // two certificates, the peer's own votes
 	maxControlBytes      = 4 << 10   // go_away, time, sync_request, error
 	maxIDs               = 8192      // hashes in one notice or request
@@ -22,7 +24,7 @@ const (
 	maxTextBytes         = 256 // node id, address, operating system, agent
 	maxDetailBytes       = 512 // text of an error
 	maxOwnVotes          = 256 // votes in a handshake
-	maxToldVotes         = 64  // votes of the receiver in a handshake that answers it
+	maxToldVotes         = 64  // votes of the receiver in a handshake that answers it, for a node of release 0.3
 )
 
 // Bounds on what this node keeps and queues.
@@ -43,7 +45,11 @@ const (
 	votesPerTurn        = 32      // of one peer, judged together with those of others
 	maxVoteAccounts     = 4096
 	maxTxJobs           = 256
-	maxAnswerJobs       = 256 // questions and answers of producers that wait for the driver
+	maxSessionJobs      = 1024 // sessions and answers that wait for the driver
+	maxSessionBytes     = 32 << 20
+	maxSessionPaths     = 512 // sessions whose way back is known
+	maxObserverAnswers  = 8   // of observers to one round of a session, passed on
+	maxPassedAnswers    = 2*block.MaxProducers + 1
 	maxSeenBlocks       = 4096
 	maxSeenVotes        = 1 << 16
 	maxKnownBlocks      = 1024    // per peer
@@ -70,15 +76,23 @@ const (
 	maxClaims           = 64  // open contradictions between ranges
 	maxRepairs          = 64  // damaged blocks that are fetched at the same time
 	maxPeerRepairs      = 8   // of these, from one peer; it answers maxServeQueue requests at a time, ours for ranges too
-	serveWaitShare      = 2   // of request_timeout, one part in so many is the longest wait for the repair of a block that a peer asks for
+	maxReceiptRepairs   = 8   // blocks whose receipts are fetched at the same time; they may be large
+	maxPeerReceipts     = 4   // of these, from one peer
+	receiptsPieceBytes  = 1 << 20
+	serveWaitShare      = 2 // of request_timeout, one part in so many is the longest wait for the repair of a block that a peer asks for
 	maxLocator          = 48
 	maxInFlightPerPeer  = 8 // chunks
 	minInFlightPerPeer  = 2
-	serveWindowBytes    = 1 << 20 // read from the store at once while serving
-	windowReadBytes     = 1 << 20 // of neighbouring records read from a peer's window at once (one record may be larger)
-	windowBatches       = 2       // such reads of one chunk that the manager has not taken yet
-	windowPageTries     = 8       // readings of a directory page that was being changed
-	handshakesPerPeriod = 16      // per peer and heartbeat period; more are not answered
+	serveWindowBytes    = 1 << 20                // read from the store at once while serving
+	windowReadBytes     = 1 << 20                // of neighbouring records read from a peer's window at once (one record may be larger)
+	windowBatches       = 2                      // such reads of one chunk that the manager has not taken yet
+	windowPageTries     = 8                      // readings of a directory page that was being changed
+	sessionsPerPeriod   = 4 * block.MaxProducers // per peer and heartbeat period; more are not answered
+	strangersPerPeriod  = 8                      // of those, of accounts without a seat: anybody can make such
+	answersPerPeriod    = 8 * block.MaxProducers // to sessions, per peer and heartbeat period; more are dropped
+	strangerAnswers     = 32                     // of those, of observers and accounts without a seat
+	sessionsPerMinute   = 8                      // new ones of an account: each costs every node an fsync
+	handshakesPerPeriod = 16                     // per peer and heartbeat period; more are not answered
 )
 
 // What one peer may send in votes (voteaccount.go). Producers cast 2 votes a slot and seat.
@@ -121,6 +135,8 @@ const (
 	claimFailures    = 2               // range requests in a row without a block until a peer's LIB starts no range sync
 	askKnownTimeouts = 4               // request time-outs that an answer may bring known blocks only
 	askTimeouts      = 12              // request time-outs that one answer of a branch may take
+	sessionEvery     = time.Second     // a session is asked for again so often
+	sessionKept      = time.Minute     // a new peer of the same account is shown it for so long
 	maxClaimBackoff  = 5 * time.Minute // nor for at most this long
 	liveLag          = 256             // blocks: a peer further below our LIB gets no live traffic
 )

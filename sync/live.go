@@ -77,6 +77,11 @@ func (m *Manager) check(j *checkJob) {
 	if m.state == LIBCatchup && j.sealed.Number() > m.deps.Driver.Status().Head.Height+1 {
 		return // of no use before the ranges are in; its sender's position is noted
 	}
+	if m.versions.isBeyond(j.sealed) {
+		m.metrics.dropped("block")
+		m.blameForVersion(j.peer, j.sealed)
+		return
+	}
 	if !m.checks.Put(j, len(j.raw)) {
 		m.metrics.dropped("block")
 		return
@@ -118,6 +123,12 @@ func (m *Manager) onChecked(j *checkJob, v Verdict, err error) {
 	m.metrics.header(v)
 	switch v {
 	case VerdictOK:
+		if !m.versions.countBlock(j.sealed) {
+			m.seen.Delete(hash)
+			m.metrics.dropped("block")
+			m.blameForVersion(j.peer, j.sealed)
+			return
+		}
 		if j.announced {
 			m.seen.Update(hash, seenPulling)
 			m.startPull(j)
@@ -255,6 +266,9 @@ func (m *Manager) onAdded(j *addJob, h *block.SealedHeader, v Verdict, err error
 		m.seen.Add(hash, seenAdded)
 		j.peer.knownBlocks.Add(hash, struct{}{})
 		if v == VerdictOK {
+			if j.ask != nil && !m.versions.countBlock(h) {
+				m.blameForVersion(j.peer, h) // it is in: something rests on it
+			}
 			j.peer.unlinked = 0
 			m.orphans.linked(m, hash)
 		}

@@ -36,20 +36,20 @@ type Manager struct {
 	done    chan struct{}   // closed when Run ends
 	wg      sync.WaitGroup
 
-	events  chan func() // from readers, servers and workers
-	blocks  chan broadcast
-	votes   chan []block.Vote
-	txs     chan []gossip
-	checks  *jobQueue[*checkJob]
-	adds    *jobQueue[*addJob]
-	inbox   *voteInbox
-	certs   *jobQueue[*certificateJob]
-	txJob   *jobQueue[*txJob]
-	answers *jobQueue[*answerJob]
-	imports chan *importJob
-	decodes chan *decodeJob
-	asks    chan *askJob
-	fixes   chan *repairJob
+	events   chan func() // from readers, servers and workers
+	blocks   chan broadcast
+	votes    chan []block.Vote
+	txs      chan []gossip
+	checks   *jobQueue[*checkJob]
+	adds     *jobQueue[*addJob]
+	inbox    *voteInbox
+	certs    *jobQueue[*certificateJob]
+	txJob    *jobQueue[*txJob]
+	sessions *jobQueue[*sessionJob]
+	imports  chan *importJob
+	decodes  chan *decodeJob
+	asks     chan *askJob
+	fixes    chan *repairJob
 
 	// Owned by Run's goroutine.
 	peers      map[transport.PeerID]*peer
@@ -68,14 +68,23 @@ type Manager struct {
 	seen       *recent[common.Hash, seenBlock]
 	accounts   map[transport.PeerID]*voteAccount
 	orphans    orphanage
+	versions   versions
 	pulls      map[common.Hash]*pull
 	bodies     bodyCache
-	repairs    map[uint64]*repair
+	repairs    map[repairKey]*repair
+	paths      map[sessionKey]*sessionPath
+	nextAsk    time.Time                              // of our own session
+	rounds     *recent[sessionKey, uint64]            // newest answered; the session worker's
+	begun      *recent[common.Address, begunSessions] // the session worker's
+	askRound   uint64                                 // of the newest request, over all our sessions: it begins at this process's start
+	aloneSince time.Time                              // zero: there is a peer
+	wasLinked  bool
 	voteRelay  []relayedVote
 	txRelay    []gossip
 	offerBeat  uint64 // counts the beats of offerWorker
 	flushTimer *time.Timer
 	flushSet   bool
+	refusals   *recent[refusalKey, refusal]
 	warned     time.Time // when the lack of a peer with the blocks we need was last told
 	progress   syncProgress
 
@@ -109,26 +118,29 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 		slot: deps.Params.Slot(), seed: maphash.MakeSeed(),
 		bans: newBanTable(), limiter: &rateLimit{rate: cfg.ServeBytesPerSec},
 		started: make(chan struct{}), done: make(chan struct{}),
-		events:  make(chan func(), maxEvents),
-		blocks:  make(chan broadcast, maxCheckQueue),
-		votes:   make(chan []block.Vote, maxVoteJobs),
-		txs:     make(chan []gossip, maxTxJobs),
-		checks:  newJobQueue[*checkJob](maxCheckQueue, maxCheckQueueBytes),
-		adds:    newJobQueue[*addJob](maxAddQueue, maxAddQueueBytes),
-		inbox:   newVoteInbox(),
-		certs:   newJobQueue[*certificateJob](maxCertificateJobs, maxCertificateJobs*maxHandshakeBytes),
-		txJob:   newJobQueue[*txJob](maxTxJobs, maxTxJobs*maxTransactionsBytes),
-		answers: newJobQueue[*answerJob](maxAnswerJobs, maxAnswerJobs*maxToldVotes*block.MaxVoteBytes),
-		imports: make(chan *importJob, 1),
-		decodes: make(chan *decodeJob, 2*runtime.GOMAXPROCS(0)),
-		asks:    make(chan *askJob, 1),
-		fixes:   make(chan *repairJob, maxRepairs),
-		peers:   make(map[transport.PeerID]*peer),
-		seen:    newRecent[common.Hash, seenBlock](maxSeenBlocks), accounts: make(map[transport.PeerID]*voteAccount),
-		pulls: make(map[common.Hash]*pull), repairs: make(map[uint64]*repair),
+		events:   make(chan func(), maxEvents),
+		blocks:   make(chan broadcast, maxCheckQueue),
+		votes:    make(chan []block.Vote, maxVoteJobs),
+		txs:      make(chan []gossip, maxTxJobs),
+		checks:   newJobQueue[*checkJob](maxCheckQueue, maxCheckQueueBytes),
+		adds:     newJobQueue[*addJob](maxAddQueue, maxAddQueueBytes),
+		inbox:    newVoteInbox(),
+		certs:    newJobQueue[*certificateJob](maxCertificateJobs, maxCertificateJobs*maxHandshakeBytes),
+		txJob:    newJobQueue[*txJob](maxTxJobs, maxTxJobs*maxTransactionsBytes),
+		sessions: newJobQueue[*sessionJob](maxSessionJobs, maxSessionBytes),
+		imports:  make(chan *importJob, 1),
+		decodes:  make(chan *decodeJob, 2*runtime.GOMAXPROCS(0)),
+		asks:     make(chan *askJob, 1),
+		fixes:    make(chan *repairJob, maxRepairs+maxReceiptRepairs),
+		peers:    make(map[transport.PeerID]*peer),
+		seen:     newRecent[common.Hash, seenBlock](maxSeenBlocks), accounts: make(map[transport.PeerID]*voteAccount),
+		pulls: make(map[common.Hash]*pull), repairs: make(map[repairKey]*repair), paths: make(map[sessionKey]*sessionPath), rounds: newRecent[sessionKey, uint64](2 * maxSessionPaths),
+		begun:    newRecent[common.Address, begunSessions](maxSessionPaths),
+		refusals: newRecent[refusalKey, refusal](maxRefusals),
 	}
 	m.clocks.Store(new([]clock.Reading))
 	m.orphans.init()
+	m.versions = newVersions()
 	m.bodies.init()
 	m.sched = newScheduler(schedulerLimits{
 		chunkBytes: cfg.ChunkBytes, chunkBlocks: cfg.ChunkBlocks, blockBytes: maxRaw(&deps.Params),
@@ -149,7 +161,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.flushTimer.Stop()
 	defer m.flushTimer.Stop()
 	m.deps.Host.SetGate(m.gate)
-	for _, work := range []func(){m.checkWorker, m.addWorker, m.voteWorker, m.certificateWorker, m.txWorker, m.importWorker, m.askWorker, m.repairWorker, m.offerWorker, m.answerWorker} {
+	for _, work := range []func(){m.checkWorker, m.addWorker, m.voteWorker, m.certificateWorker, m.txWorker, m.importWorker, m.askWorker, m.repairWorker, m.offerWorker, m.sessionWorker} {
 		m.wg.Go(work)
 	}
 	for range runtime.GOMAXPROCS(0) {
@@ -278,7 +290,7 @@ func (m *Manager) onLink(l transport.Link) {
 	go m.read(p, transport.LaneCatchUp)
 	go m.server(p, p.ranges)
 	go m.server(p, p.serve)
-	m.log.Info("link is up", zap.String("peer", string(id)), zap.String("provider", l.Provider()), zap.Bool("incoming", l.Incoming()))
+	m.log.Log(m.linkLevel(id), "link is up", zap.String("peer", string(id)), zap.String("provider", l.Provider()), zap.Bool("incoming", l.Incoming()))
 	m.sendHandshake(p)
 }
 
@@ -294,7 +306,7 @@ func (m *Manager) linkEnded(p *peer, err error) {
 	if m.peers[p.id] != p {
 		return
 	}
-	m.log.Info("link is down", zap.String("peer", string(p.id)), zap.Error(err))
+	m.log.Log(m.linkLevel(p.id), "link is down", zap.String("peer", string(p.id)), zap.Error(err))
 	m.forget(p)
 	m.wg.Go(func() { _ = p.link.Close("link ended") })
 }
@@ -322,7 +334,9 @@ func (m *Manager) goAway(p *peer, why Reason, err error, ban bool) {
 	if p.leaving {
 		return
 	}
-	m.log.Warn("peer is sent away", zap.String("peer", string(p.id)), zap.Stringer("reason", why), zap.Error(err))
+	if tell, times := m.noteRefusal(p.id, false, why, time.Now()); tell {
+		m.log.Warn("peer is sent away", zap.String("peer", string(p.id)), zap.Stringer("reason", why), zap.Error(err), zap.Int("timesBefore", times))
+	}
 	g := GoAway{Reason: why, NodeID: string(m.self)}
 	p.send(transport.LaneConsensus, TypeGoAway, g.Encode())
 	m.metrics.goAway(why)
@@ -348,19 +362,28 @@ func (m *Manager) punish(p *peer, why Reason, err error) {
 	m.goAway(p, why, err, !stranger(why))
 }
 
-func stranger(why Reason) bool { return why == NotAMember || why == WrongChain }
+func stranger(why Reason) bool { return why == NotAMember || why == WrongChain || why == Recovered }
 
 func (m *Manager) onGoAway(p *peer, g *GoAway) {
 	if p.leaving {
 		return
 	}
-	m.log.Warn("peer goes away", zap.String("peer", string(p.id)), zap.Stringer("reason", g.Reason))
-	if g.Reason == Forked {
-		m.log.Warn("that peer holds another block as final than this node: one of the two histories is wrong; compare the hashes of the final block with the other operators (docs/operations.md, Fork)", zap.String("peer", string(p.id)), zap.Uint64("lib", m.deps.Driver.Status().LIB.Height))
+	if tell, times := m.noteRefusal(p.id, true, g.Reason, time.Now()); tell {
+		m.warnOfGoAway(p, g.Reason, times)
 	}
 	m.metrics.goneAway(g.Reason)
 	m.forget(p)
 	m.wg.Go(func() { _ = p.link.Close("peer went away") })
+}
+
+func (m *Manager) warnOfGoAway(p *peer, why Reason, times int) {
+	m.log.Warn("peer goes away", zap.String("peer", string(p.id)), zap.Stringer("reason", why), zap.Int("timesBefore", times))
+	switch why {
+	case Forked:
+		m.log.Warn("that peer holds another block as final than this node: one of the two histories is wrong; compare the hashes of the final block with the other operators (docs/operations.md, Fork)", zap.String("peer", string(p.id)), zap.Uint64("lib", m.deps.Driver.Status().LIB.Height))
+	case Recovered:
+		m.log.Warn("that peer goes by another recovery of the chain than this node, and neither follows the other: see the chapter on a lost quorum of docs/operations.md", zap.String("peer", string(p.id)))
+	}
 }
 
 func (m *Manager) tick(now time.Time) {
@@ -378,6 +401,8 @@ func (m *Manager) tick(now time.Time) {
 		}
 	}
 	m.retryTransactions()
+	m.noteLinks(now)
+	m.askSession(now)
 	m.flushVotes(now)
 	m.expire(now)
 	m.evaluate(now)
@@ -387,7 +412,8 @@ func (m *Manager) beat(p *peer, now time.Time) {
 	p.nextBeat = now.Add(m.cfg.Heartbeat)
 	p.helloCount = 0
 	p.account.setRates(votesAllowed(m.deps.Driver.Status().Seats, m.slot))
-	m.askProducer(p) // the first beat follows the first handshake at once
+	p.sessions, p.strangers, p.answers, p.strangerAnswers = 0, 0, 0, 0
+	m.askQuestion(p) // the first beat follows the first handshake at once
 	pos := m.position()
 	p.lastAsked, p.askedAt = uint64(m.ownClock()), time.Now() //nolint:gosec // after 1970
 	t := Time{Xmt: p.lastAsked, Head: pos.Head, LIB: pos.LIB, Justified: pos.Justified}
@@ -402,7 +428,7 @@ func (m *Manager) onTime(p *peer, t *Time, arrived time.Time) {
 		pos := m.position()
 		own := m.ownClock()
 		a := Time{Org: t.Xmt, Rec: uint64(own - time.Since(arrived)), Xmt: uint64(own), //nolint:gosec // after 1970
-			Head: pos.Head, LIB: pos.LIB, Justified: pos.Justified}
+			Head: pos.Head, LIB: pos.LIB, Justified: pos.Justified, Told: m.toldTo(p)}
 		if t.Xmt != 0 {
 			p.send(transport.LaneConsensus, TypeTime, a.Encode())
 		}
@@ -414,6 +440,7 @@ func (m *Manager) onTime(p *peer, t *Time, arrived time.Time) {
 	p.lastAsked = 0 // one answer to a question
 	if s, ok := sampleClock(p.askedAt, arrived, t.Rec, t.Xmt); ok {
 		p.clock.Add(s)
+		p.told.addTold(s, t.Xmt, t.Told)
 		m.noteClock(p, arrived)
 	}
 }

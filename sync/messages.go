@@ -1,6 +1,7 @@
 package blocksync
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/bornode/bornode/block"
@@ -30,6 +31,9 @@ const (
 	ServeRange       ServedModes = 1 << iota // sync_request
 	ServePull                                // one-sided reads of the served window (a provider's business)
 	AnswersQuestions                         // the node understands Question and Answer: only then they may be sent to it
+	AnswersSessions                          // the node answers sessions and passes them on: only then they may be sent to it
+	ServeReceipts                            // receipts_request: only then it may be sent to the node
+	TakesTime                                // the node understands Time.Told: only then it may be sent to it
 )
 
 // Handshake introduces a node on a link and is sent again after an irreversible sync.
@@ -54,12 +58,15 @@ type Handshake struct {
 	QC          *block.Certificate `rlp:"nilList"`
 	FC          *block.Certificate `rlp:"nilList"`
 	Votes       []block.Vote       // the node's own votes above its LIB
-	SignerStart uint64             // Unix nanoseconds when the node's signer started; 0: no signer
+	SignerStart uint64             // Unix nanoseconds when the node's signer started; 0: no signer. For people
 	Upgrades    common.Hash        // digest of the upgrades the node knows
 	Modes       ServedModes
-	// Optional, and only for a peer that set AnswersQuestions:
+	// Optional, and only for a peer that set AnswersQuestions and not AnswersSessions, a node of release 0.3:
 	Question uint64    `rlp:"optional"` // what do you hold of my votes? Rising on a link; 0: none is open
 	Answer   ToldVotes `rlp:"optional"` // to a question of the receiver
+	// Optional: encoded recoveries (package recovery) that the sender shows, in its first handshake on a link: the newest that it
+	// applied, then one with the same predecessor that it knows.
+	Recoveries [][]byte `rlp:"optional"`
 }
 
 // ToldVotes answers a Question: the newest votes of the asker's account that the sender holds, verified, newest first.
@@ -96,10 +103,62 @@ func DecodeHandshake(b []byte) (*Handshake, error) {
 	if err := bound(TypeHandshake, "votes told", len(h.Answer.Votes), maxToldVotes); err != nil {
 		return nil, err
 	}
+	if err := bound(TypeHandshake, "recoveries", len(h.Recoveries), MaxShownRecoveries); err != nil {
+		return nil, err
+	}
 	if n := len(h.Sig); n != 0 && n != crypto.SignatureLength {
 		return nil, fmt.Errorf("%w: handshake signature of %d bytes", ErrMessage, n)
 	}
 	return h, nil
+}
+
+// SessionRequest is a producer's session, for which it asks what others hold of its signatures.
+type SessionRequest struct {
+	Round   uint64 // rises with every repetition; a node answers and passes on each once
+	Session block.SignedSession
+	Sig     [block.SealLength]byte // by the producer over askDigest: nobody else makes rounds
+}
+
+// askDigest is keccak256("bornode-ask-1", block 0's hash, producer, u64 number, nonce, u64 round).
+func (r *SessionRequest) askDigest(chain common.Hash) common.Hash {
+	b := append([]byte("bornode-ask-1"), chain[:]...)
+	b = append(b, r.Session.Producer[:]...)
+	b = binary.BigEndian.AppendUint64(b, r.Session.Number)
+	b = append(b, r.Session.Nonce[:]...)
+	return crypto.Keccak256Hash(binary.BigEndian.AppendUint64(b, r.Round))
+}
+
+// checkRound checks that the session's producer made this round.
+func (r *SessionRequest) checkRound(chain common.Hash) error {
+	if err := block.SignedBy(r.Session.Producer, r.askDigest(chain), r.Sig[:]); err != nil {
+		return fmt.Errorf("round %d of session %d: %w", r.Round, r.Session.Number, err)
+	}
+	return nil
+}
+
+func (r *SessionRequest) Encode() []byte { return encodeMessage(r) }
+
+// DecodeSessionRequest decodes a session; its signature is not verified.
+func DecodeSessionRequest(b []byte) (*SessionRequest, error) {
+	r := new(SessionRequest)
+	return r, decodeMessage(TypeSession, b, maxControlBytes, r)
+}
+
+func encodeSessionAnswer(a *block.SessionAnswer) []byte {
+	return append([]byte{WireVersion}, a.Encode()...)
+}
+
+// DecodeSessionAnswer decodes an answer to a session within its bounds; nothing in it is verified.
+func DecodeSessionAnswer(b []byte) (*block.SessionAnswer, error) {
+	rest, err := body(TypeSessionAnswer, b, block.MaxSessionAnswerBytes+1)
+	if err != nil {
+		return nil, err
+	}
+	a, err := block.DecodeSessionAnswer(rest)
+	if err != nil {
+		return nil, fmt.Errorf("%w: session_answer: %w", ErrMessage, err)
+	}
+	return a, nil
 }
 
 // Reason says why a node goes away.
@@ -120,10 +179,11 @@ const (
 	Authentication Reason = 11
 	NotAMember     Reason = 12
 	Flood          Reason = 13
+	Recovered      Reason = 14 // the two nodes go by different recoveries of the chain
 )
 
 var reasonNames = [...]string{"no_reason", "self", "duplicate", "wrong_chain", "wrong_version", "forked", "unlinkable",
-	"bad_transaction", "validation", "benign_other", "fatal_other", "authentication", "not_a_member", "flood"}
+	"bad_transaction", "validation", "benign_other", "fatal_other", "authentication", "not_a_member", "flood", "recovered"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
@@ -156,6 +216,9 @@ type Time struct {
 	Org, Rec, Xmt, Dst uint64
 	Head, LIB          Ref
 	Justified          uint64 // slot of the newest justified block
+	// Optional, in an answer to a peer that set TakesTime: the time that the sender goes by at the instant of Xmt, which is no clock's;
+	// 0: it tells none.
+	Told uint64 `rlp:"optional"`
 }
 
 func (t *Time) Encode() []byte { return encodeMessage(t) }

@@ -16,6 +16,7 @@ type metrics struct {
 	pulledBytes     prometheus.Counter
 	fallbacks       prometheus.Counter
 	repairs         prometheus.Counter
+	receipts        prometheus.Counter
 	stateNow        prometheus.Gauge
 }
 
@@ -42,6 +43,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		pulledBytes:  one("pulled_bytes_total", "Bytes of blocks of ranges read from peers' windows."),
 		fallbacks:    one("pull_fallbacks_total", "Ranges, or rests of them, asked for by message because the peer's window could not be read."),
 		repairs:      one("repaired_blocks_total", "Corrupt records replaced by a peer's block."),
+		receipts:     one("fetched_receipts_total", "Blocks whose missing receipts were fetched from a peer."),
 		stateNow:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "bornode_blocksync_state_number", Help: "0 in_sync, 1 lib_catchup, 2 head_catchup."}),
 	}
 	if reg == nil {
@@ -49,7 +51,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	for _, c := range []prometheus.Collector{m.sent, m.received, m.drops, m.dups, m.headers, m.blocks, m.timeouts,
 		m.servedBlocks, m.servedBytes, m.rangeBlocks, m.rangeBytes,
-		m.pulledBlocks, m.pulledBytes, m.fallbacks, m.repairs, m.stateNow} {
+		m.pulledBlocks, m.pulledBytes, m.fallbacks, m.repairs, m.receipts, m.stateNow} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -81,6 +83,7 @@ func (m *metrics) header(v Verdict)      { m.headers.WithLabelValues(v.String())
 func (m *metrics) block(v Verdict)       { m.blocks.WithLabelValues(v.String()).Inc() }
 func (m *metrics) timeout(kind string)   { m.timeouts.WithLabelValues(kind).Inc() }
 func (m *metrics) repaired()             { m.repairs.Inc() }
+func (m *metrics) receiptsFetched()      { m.receipts.Inc() }
 func (m *metrics) state(s State)         { m.stateNow.Set(float64(s)) }
 func (m *metrics) served(bytes int)      { m.servedBlocks.Inc(); m.servedBytes.Add(float64(bytes)) }
 func (m *metrics) pulled(bytes int)      { m.pulledBlocks.Inc(); m.pulledBytes.Add(float64(bytes)) }

@@ -70,7 +70,7 @@ func modelClassify(err error) Verdict {
 }
 
 // makeBlock makes a sealed block; salt tells branches apart, size pads it with one transaction.
-func makeBlock(parent *block.Block, slot uint64, size int, qc, fc *block.Certificate, txs types.Transactions, salt byte) *block.Block {
+func makeBlock(parent *block.Block, slot uint64, size int, qc, fc *block.Certificate, txs types.Transactions, salt byte, change ...func(*types.Header)) *block.Block {
 	h := &types.Header{Number: new(big.Int), Difficulty: new(big.Int), GasLimit: 1, BaseFee: new(big.Int)}
 	if parent != nil {
 		h.ParentHash = parent.Hash()
@@ -81,6 +81,9 @@ func makeBlock(parent *block.Block, slot uint64, size int, qc, fc *block.Certifi
 	}
 	h.TxHash = block.TxRoot(txs)
 	h.MixDigest[0] = salt
+	for _, f := range change {
+		f(h)
+	}
 	senders := make([]common.Address, len(txs))
 	r := &block.Record{Version: block.RecordVersion, Slot: slot, QC: qc, FC: fc, BodyDigest: block.BodyDigest(txs, senders)}
 	h.Extra = r.Hash().Bytes()
@@ -104,6 +107,7 @@ type chainShape struct {
 	noFC  bool   // no certificates at all
 	every uint64 // only heights divisible by this carry an FC (0: all)
 	jump  uint64 // added to the slot of the first block
+	gas   uint64 // used by each block
 }
 
 // extend makes n blocks on top of chain (which begins with block 0).
@@ -125,7 +129,7 @@ func extend(chain []*block.Block, n int, s chainShape) []*block.Block {
 		if i == 0 {
 			slot += s.jump
 		}
-		chain = append(chain, makeBlock(tip, slot, s.size, qc, fc, nil, s.salt))
+		chain = append(chain, makeBlock(tip, slot, s.size, qc, fc, nil, s.salt, func(h *types.Header) { h.GasUsed = s.gas }))
 	}
 	return chain
 }

@@ -190,6 +190,7 @@ type script struct {
 	mu   sync.Mutex
 	pos  Position
 	edit func(*Handshake)
+	told uint64 // in answers to time messages
 }
 
 // script connects a scripted peer to a node; it answers time messages by itself.
@@ -217,13 +218,11 @@ func (s *script) connect(n *node) {
 					return
 				}
 				if MessageType(m.Type) == TypeTime {
-					t, _ := DecodeTime(m.Payload)
-					if t.Org == 0 {
-						pos := s.position()
-						a := Time{Org: t.Xmt, Rec: uint64(time.Now().UnixNano()), Xmt: uint64(time.Now().UnixNano()), Head: pos.Head, LIB: pos.LIB, Justified: pos.Justified}
+					if t, _ := DecodeTime(m.Payload); t.Org == 0 {
+						a := s.answerTime(t)
 						k.TrySend(transport.Message{Type: uint8(TypeTime), Payload: a.Encode()})
+						continue
 					}
-					continue
 				}
 				select {
 				case in <- m:
@@ -246,6 +245,21 @@ func (s *script) position() Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pos
+}
+
+// answerTime answers a question for the time.
+func (s *script) answerTime(t *Time) Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := uint64(time.Now().UnixNano())
+	return Time{Org: t.Xmt, Rec: now, Xmt: now, Head: s.pos.Head, LIB: s.pos.LIB, Justified: s.pos.Justified, Told: s.told}
+}
+
+// tells sets the time that the peer's answers tell.
+func (s *script) tells(told uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = told
 }
 
 func (s *script) handshake() *Handshake {

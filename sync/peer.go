@@ -20,6 +20,7 @@ type peer struct {
 
 	handshaken bool
 	leaving    bool
+	meeting    bool // the recoveries that it shows are being verified
 
 	forked      error     // it holds another block as final: it is served, and not asked, until it is sent away
 	forkedUntil time.Time // when that is
@@ -31,10 +32,15 @@ type peer struct {
 
 	account *voteAccount // shared; of the peer's votes, over all its links
 
-	question     uint64 // number of our newest question
-	questionSeen uint64 // of the peer's newest one
+	sessions        int // taken in this heartbeat period
+	strangers       int // of those, of accounts without a seat
+	answers         int // to sessions, taken in this heartbeat period
+	strangerAnswers int // of those, of who has no seat
+	questions       questions
 
 	clock     clockFilter
+	told      toldFilter
+	takesTime bool      // it set TakesTime
 	lastAsked uint64    // Xmt of our newest time question
 	askedAt   time.Time // when it left
 	nextBeat  time.Time
@@ -193,9 +199,21 @@ func (m *Manager) decode(p *peer, msg transport.Message, now time.Time) (func(),
 		}
 		h.Sealed.Hash()
 		return func() { m.onAnnouncement(p, h) }, nil
+	case TypeSession:
+		r, err := DecodeSessionRequest(msg.Payload)
+		return func() { m.onSession(p, r, msg.Payload) }, err
+	case TypeSessionAnswer:
+		a, err := DecodeSessionAnswer(msg.Payload)
+		return func() { m.onSessionAnswer(p, a, msg.Payload) }, err
 	case TypeError:
 		e, err := DecodeError(msg.Payload)
 		return func() { m.onError(p, e) }, err
+	case TypeReceiptsRequest:
+		r, err := DecodeReceiptsRequest(msg.Payload)
+		return func() { m.onReceiptsRequest(p, r) }, err
+	case TypeReceipts:
+		r, err := DecodeReceiptsPiece(msg.Payload)
+		return func() { m.onReceiptsPiece(p, r) }, err
 	}
 	return nil, nil
 }

@@ -3,6 +3,7 @@ package blocksync
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bornode/bornode/block"
@@ -10,19 +11,37 @@ import (
 	"go.uber.org/zap"
 )
 
-// repair fetches one corrupt record again.
+// repairKey names what is fetched again: an irreversible block, or its receipts.
+type repairKey struct {
+	height   uint64
+	receipts bool
+}
+
+// limits are how many of a kind are fetched at the same time, and how many of these from one peer.
+func (k repairKey) limits() (all, perPeer int) {
+	if k.receipts {
+		return maxReceiptRepairs, maxPeerReceipts
+	}
+	return maxRepairs, maxPeerRepairs
+}
+
+// repair fetches one corrupt record, or the receipts of one block, again.
 type repair struct {
 	peer  transport.PeerID // "" while nobody was asked
 	req   uint64
-	since time.Time
+	since time.Time // it was asked, or sent a part of the answer
 	tried map[transport.PeerID]time.Time
 	busy  bool // the answer is being checked and stored
+
+	received []byte // of receipts
+	most     uint64 // bytes that the receipts can have
+	total    uint64 // that the peer says they have; 0: nothing came yet
 }
 
 type repairJob struct {
-	height uint64
-	peer   *peer
-	raw    []byte
+	key  repairKey
+	peer *peer
+	raw  []byte
 }
 
 // errNoSource ends the waits of readers.
@@ -38,44 +57,83 @@ func (m *Manager) repairsWanted() <-chan struct{} {
 
 // startRepairs takes up what readers found damaged, as far as there is room.
 func (m *Manager) startRepairs(now time.Time) {
-	if m.deps.Repairs != nil {
-		for _, height := range m.deps.Repairs.Damaged() {
-			if !m.startRepair(height) && m.repairSource(height, nil, now, maxRepairs) == nil {
-				m.deps.Repairs.RepairImpossible(height, errNoSource)
-			}
+	for _, k := range m.wantedRepairs() {
+		if !m.startRepair(k) && m.repairSource(k, nil, now, maxRepairs) == nil {
+			m.repairImpossible(k, errNoSource)
 		}
 	}
 	m.expireRepairs(now)
 }
 
+// wantedRepairs lists what is to be fetched, and ends what is not wanted any more: receipts may be made by an execution.
+func (m *Manager) wantedRepairs() (keys []repairKey) {
+	if m.deps.Repairs == nil {
+		return nil
+	}
+	for _, height := range m.deps.Repairs.Damaged() {
+		keys = append(keys, repairKey{height: height})
+	}
+	if m.deps.Receipts == nil {
+		return keys
+	}
+	lost := m.deps.Receipts.LostReceipts()
+	for k, r := range m.repairs {
+		if _, wanted := slices.BinarySearch(lost, k.height); k.receipts && !r.busy && !wanted {
+			delete(m.repairs, k)
+		}
+	}
+	for _, height := range lost {
+		keys = append(keys, repairKey{height: height, receipts: true})
+	}
+	return keys
+}
+
+func (m *Manager) repairImpossible(k repairKey, cause error) {
+	switch {
+	case k.receipts:
+		m.deps.Receipts.ReceiptsImpossible(k.height, cause)
+	case m.deps.Repairs != nil:
+		m.deps.Repairs.RepairImpossible(k.height, cause)
+	}
+}
+
 // startRepair is false if there is no room.
-func (m *Manager) startRepair(height uint64) bool {
-	if m.repairs[height] != nil {
+func (m *Manager) startRepair(k repairKey) bool {
+	if m.repairs[k] != nil {
 		return true
 	}
-	if len(m.repairs) >= maxRepairs {
+	under := 0
+	for other := range m.repairs {
+		if other.receipts == k.receipts {
+			under++
+		}
+	}
+	if all, _ := k.limits(); under >= all {
 		return false
 	}
-	m.log.Warn("corrupt block is fetched again", zap.Uint64("height", height))
-	m.repairs[height] = &repair{tried: make(map[transport.PeerID]time.Time)}
+	if !k.receipts { // the store has told of receipts
+		m.log.Warn("corrupt block is fetched again", zap.Uint64("height", k.height))
+	}
+	m.repairs[k] = &repair{tried: make(map[transport.PeerID]time.Time)}
 	return true
 }
 
-// repairSource is a peer that has the block of a height, may be asked by a certain time, and has no more than a number of
+// repairSource is a peer that has what is wanted, may be asked by a certain time, and has no more than a number of
 // such requests; nil: there is none.
-func (m *Manager) repairSource(height uint64, tried map[transport.PeerID]time.Time, by time.Time, asked int) *peer {
+func (m *Manager) repairSource(k repairKey, tried map[transport.PeerID]time.Time, by time.Time, asked int) *peer {
 	for _, p := range m.peers {
-		if !by.Before(tried[p.id]) && p.handshaken && !p.leaving && p.pos.LIB.Height >= height && p.pos.First <= height && m.repairsAsked(p.id) <= asked {
+		if !by.Before(tried[p.id]) && p.handshaken && !p.leaving && p.pos.LIB.Height >= k.height && p.pos.First <= k.height &&
+			(!k.receipts || p.hello.Modes&ServeReceipts != 0) && m.repairsAsked(p.id, k.receipts) <= asked {
 			return p
 		}
 	}
 	return nil
 }
 
-// repairsAsked is how many repairs wait for an answer of a peer.
-func (m *Manager) repairsAsked(id transport.PeerID) (n int) {
-	for _, r := range m.repairs {
-		if r.peer == id && !r.busy {
+// repairsAsked is how many repairs of a kind wait for an answer of a peer.
+func (m *Manager) repairsAsked(id transport.PeerID, receipts bool) (n int) {
+	for k, r := range m.repairs {
+		if k.receipts == receipts && r.peer == id && !r.busy {
 			n++
 		}
 	}
@@ -83,40 +141,66 @@ func (m *Manager) repairsAsked(id transport.PeerID) (n int) {
 }
 
 // repairFrom asks a peer. If none can be asked soon, the readers who wait are told; the repair stays.
-func (m *Manager) repairFrom(height uint64, r *repair, now time.Time) {
-	r.peer = ""
+func (m *Manager) repairFrom(k repairKey, r *repair, now time.Time) {
+	r.peer, r.received, r.total = "", nil, 0
+	_, perPeer := k.limits()
 	for {
-		p := m.repairSource(height, r.tried, now, maxPeerRepairs-1)
+		p := m.repairSource(k, r.tried, now, perPeer-1)
 		if p == nil {
 			break
 		}
 		r.tried[p.id] = now.Add(maxSourceBackoff)
-		req := m.nextReq()
-		s := SyncRequest{Start: height, End: height, ReqIndex: req}
-		if p.send(transport.LaneConsensus, TypeSyncRequest, s.Encode()) {
-			r.peer, r.req, r.since = p.id, req, now
+		sent, err := m.askForRepair(p, k, r)
+		switch {
+		case err != nil:
+			delete(r.tried, p.id) // it was not asked
+			m.repairImpossible(k, err)
+			return
+		case sent:
+			r.peer, r.since = p.id, now
 			return
 		}
 		r.tried[p.id] = now.Add(repairRetry) // its lane is full
 	}
-	if m.repairSource(height, r.tried, now.Add(repairRetry), maxRepairs) == nil && m.deps.Repairs != nil {
-		m.deps.Repairs.RepairImpossible(height, errNoSource)
+	if m.repairSource(k, r.tried, now.Add(repairRetry), maxRepairs) == nil {
+		m.repairImpossible(k, errNoSource)
 	}
 }
 
+// askForRepair is false if the peer's lane is full; the error says that nobody can be asked yet.
+func (m *Manager) askForRepair(p *peer, k repairKey, r *repair) (sent bool, err error) {
+	r.req = m.nextReq()
+	if k.receipts {
+		h, err := m.deps.Blocks.HeaderByHeight(k.height)
+		if err != nil { // a damaged block is noted, and comes first
+			return false, err
+		}
+		r.most = block.MaxReceiptsBytes(h.Header)
+		q := ReceiptsRequest{ReqIndex: r.req, Height: k.height, Hash: h.Hash()}
+		return p.send(transport.LaneConsensus, TypeReceiptsRequest, q.Encode()), nil
+	}
+	s := SyncRequest{Start: k.height, End: k.height, ReqIndex: r.req}
+	return p.send(transport.LaneConsensus, TypeSyncRequest, s.Encode()), nil
+}
+
 func (m *Manager) onRepairBlock(p *peer, s *SignedBlock) bool {
-	for height, r := range m.repairs {
-		if r.peer == p.id && r.req == s.ReqIndex && !r.busy {
-			select {
-			case m.fixes <- &repairJob{height, p, s.Raw}:
-				r.busy = true
-			default:
-				r.peer = ""
-			}
+	for k, r := range m.repairs {
+		if !k.receipts && r.peer == p.id && r.req == s.ReqIndex && !r.busy {
+			m.checkRepair(k, r, p, s.Raw)
 			return true
 		}
 	}
 	return false
+}
+
+// checkRepair has the worker check and store an answer.
+func (m *Manager) checkRepair(k repairKey, r *repair, p *peer, raw []byte) {
+	select {
+	case m.fixes <- &repairJob{k, p, raw}:
+		r.busy, r.received = true, nil
+	default:
+		r.peer = ""
+	}
 }
 
 func (m *Manager) repairWorker() {
@@ -125,24 +209,33 @@ func (m *Manager) repairWorker() {
 		case <-m.ctx.Done():
 			return
 		case j := <-m.fixes:
-			invalid, err := m.fix(j)
+			invalid, err := m.storeRepair(j)
 			m.post(func() { m.onRepaired(j, invalid, err) })
 		}
 	}
 }
 
-// fix checks a fetched block against the chain around it and stores it.
-func (m *Manager) fix(j *repairJob) (invalid bool, err error) {
-	b, err := block.DecodeWhole(j.raw, 0)
+// storeRepair checks what a peer sent and stores it. invalid: the peer is at fault.
+func (m *Manager) storeRepair(j *repairJob) (invalid bool, err error) {
+	if j.key.receipts {
+		err := m.deps.Receipts.PutProvenReceipts(j.key.height, j.raw)
+		return errors.Is(err, block.ErrWrongReceipts), err
+	}
+	return m.storeBlock(j.key.height, j.raw)
+}
+
+// storeBlock checks a fetched block against the chain around it and stores it.
+func (m *Manager) storeBlock(height uint64, raw []byte) (invalid bool, err error) {
+	b, err := block.DecodeWhole(raw, 0)
 	if err != nil {
 		return true, err
 	}
-	if b.Number() != j.height {
-		return true, wrongHeight(b.Number(), j.height)
+	if b.Number() != height {
+		return true, wrongHeight(b.Number(), height)
 	}
 	want := m.deps.Driver.Status().LIB.Hash
-	if j.height != m.deps.Driver.Status().LIB.Height {
-		above, err := m.deps.Blocks.HeaderByHeight(j.height + 1)
+	if height != m.deps.Driver.Status().LIB.Height {
+		above, err := m.deps.Blocks.HeaderByHeight(height + 1)
 		if err == nil {
 			want = above.Parent()
 		} else {
@@ -150,15 +243,15 @@ func (m *Manager) fix(j *repairJob) (invalid bool, err error) {
 		}
 	}
 	if b.Hash() != want {
-		return true, fmt.Errorf("block %d is %s, the chain here has %s", j.height, b.Hash(), want)
+		return true, fmt.Errorf("block %d is %s, the chain here has %s", height, b.Hash(), want)
 	}
 	if err := m.deps.CheckSeal(b.SealedHeader); err != nil { // the seal is not part of the hash
 		return true, err
 	}
-	if err := m.deps.Blocks.Replace(j.height, b); err != nil {
+	if err := m.deps.Blocks.Replace(height, b); err != nil {
 		return false, err
 	}
-	for _, n := range []uint64{j.height - 1, j.height + 1} { // damage is seldom one block: the store notes the next ones
+	for _, n := range []uint64{height - 1, height + 1} { // damage is seldom one block: the store notes the next ones
 		if n >= m.deps.Blocks.FirstHeight() && n <= m.deps.Driver.Status().LIB.Height {
 			_, _ = m.deps.Blocks.HeaderByHeight(n)
 		}
@@ -176,19 +269,24 @@ func sealedByCoinbase(h *block.SealedHeader, d block.Domain) error {
 }
 
 func (m *Manager) onRepaired(j *repairJob, invalid bool, err error) {
-	r := m.repairs[j.height]
+	r := m.repairs[j.key]
 	if r == nil {
 		return
 	}
 	r.busy = false
 	if err == nil {
-		m.log.Info("corrupt block is repaired", zap.Uint64("height", j.height), zap.String("peer", string(j.peer.id)))
-		m.metrics.repaired()
-		delete(m.repairs, j.height)
+		if j.key.receipts {
+			m.log.Debug("missing receipts are fetched", zap.Uint64("height", j.key.height), zap.String("peer", string(j.peer.id)))
+			m.metrics.receiptsFetched()
+		} else {
+			m.log.Info("corrupt block is repaired", zap.Uint64("height", j.key.height), zap.String("peer", string(j.peer.id)))
+			m.metrics.repaired()
+		}
+		delete(m.repairs, j.key)
 		m.retryPostponed(time.Now())
 		return
 	}
-	m.log.Warn("fetched block does not repair the record", zap.Uint64("height", j.height), zap.String("peer", string(j.peer.id)), zap.Error(err))
+	m.log.Warn("what a peer sent does not repair the block", zap.Uint64("height", j.key.height), zap.Bool("receipts", j.key.receipts), zap.String("peer", string(j.peer.id)), zap.Error(err))
 	r.peer = ""
 	if invalid {
 		m.punish(j.peer, Validation, err)
@@ -213,29 +311,29 @@ func (m *Manager) retryPostponed(now time.Time) {
 
 // repairRefused goes on with another peer. One that only has too much to do is asked again soon.
 func (m *Manager) repairRefused(p *peer, e *ErrorMessage, now time.Time) {
-	for height, r := range m.repairs {
+	for k, r := range m.repairs {
 		if r.peer == p.id && r.req == e.ReqIndex {
 			if e.Code == CodeOverloaded {
 				r.tried[p.id] = now.Add(repairRetry)
 			}
-			m.repairFrom(height, r, now)
+			m.repairFrom(k, r, now)
 			return
 		}
 	}
 }
 
 func (m *Manager) retryRepairs(id transport.PeerID) {
-	for height, r := range m.repairs {
+	for k, r := range m.repairs {
 		if r.peer == id && !r.busy {
-			m.repairFrom(height, r, time.Now())
+			m.repairFrom(k, r, time.Now())
 		}
 	}
 }
 
 func (m *Manager) expireRepairs(now time.Time) {
-	for height, r := range m.repairs {
+	for k, r := range m.repairs {
 		if !r.busy && (r.peer == "" || now.Sub(r.since) >= m.cfg.RequestTimeout) {
-			m.repairFrom(height, r, now)
+			m.repairFrom(k, r, now)
 		}
 	}
 }

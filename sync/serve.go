@@ -25,6 +25,8 @@ type serveJob struct {
 	blocks *IDs
 	bodies map[common.Hash][]byte // of recent announcements
 	txs    *IDs
+	// The receipts of a block.
+	receipts *ReceiptsRequest
 
 	cancelled atomic.Bool
 }
@@ -49,7 +51,7 @@ func (m *Manager) onSyncRequest(p *peer, s *SyncRequest) {
 		s.End = s.Start + maxServePerRequest - 1
 	}
 	if active != nil { // overlapping or adjoining: extend, never restart
-		if end := active.end.Load(); active.blocks == nil && s.Start >= active.start && s.Start <= end+1 && s.End > end {
+		if end := active.end.Load(); active.isRange() && s.Start >= active.start && s.Start <= end+1 && s.End > end {
 			active.end.Store(min(s.End, active.start+maxServePerRequest-1))
 		}
 		return
@@ -90,9 +92,11 @@ func (m *Manager) onRequest(p *peer, r *Request) {
 	m.serve(p, j)
 }
 
+func (j *serveJob) isRange() bool { return j.blocks == nil && j.txs == nil && j.receipts == nil }
+
 func (m *Manager) serve(p *peer, j *serveJob) {
 	queue := p.serve
-	if j.blocks == nil && j.txs == nil {
+	if j.isRange() {
 		queue = p.ranges
 	}
 	select {
@@ -126,8 +130,10 @@ func (m *Manager) server(p *peer, queue <-chan *serveJob) {
 
 func (m *Manager) answer(p *peer, j *serveJob) error {
 	switch {
-	case j.blocks == nil && j.txs == nil:
+	case j.isRange():
 		return m.answerRange(p, j)
+	case j.receipts != nil:
+		return m.answerReceipts(p, j)
 	case j.blocks != nil && j.blocks.Mode == ModeNormal:
 		if err := m.answerIDs(p, j); err != nil {
 			return err

@@ -35,7 +35,7 @@ func TestADamagedSegmentCostsACopyThatIsFetchedAgain(t *testing.T) {
 	const partitions = 3
 	s := newStorm(t, partitions)
 	hurt, _ := s.leads(0)
-	s.strike(func() { require.NoError(t, s.n.Kill(s.ctx, hurt)) })
+	s.strikeCopied(partitions, func() { require.NoError(t, s.n.Kill(s.ctx, hurt)) })
 	s.flows(partitions)
 	logs := s.segments(hurt)
 	for _, part := range []float64{0.2, 0.5, 0.7} {
@@ -50,7 +50,7 @@ func TestADamagedSegmentCostsACopyThatIsFetchedAgain(t *testing.T) {
 	require.Len(t, aside, 1, "the damaged file is kept")
 
 	other := (hurt + 1) % 3
-	s.strike(func() { require.NoError(t, s.n.Kill(s.ctx, other)) })
+	s.strikeCopied(partitions, func() { require.NoError(t, s.n.Kill(s.ctx, other)) })
 	s.flows(partitions)
 	s.stop()
 	s.wg.Wait()

@@ -30,6 +30,9 @@ type storm struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
+	gate sync.Mutex  // held while the producer of acks=1 rests
+	one  *kgo.Client // that producer
+
 	mu    sync.Mutex
 	acked map[string]bool         // values
 	since map[int32]time.Time     // by partition: when the newest acknowledged record of acks=all had been handed over
@@ -53,8 +56,9 @@ func newStorm(t *testing.T, partitions int32, change ...func(*Spec)) *storm {
 	s.eventually("the topic is made", func() bool { return topicMade(ctx, s.admin, partitions, stormTopic) })
 	run, stop := context.WithCancel(ctx)
 	s.stop = stop
-	s.produce(run, "all", kgo.RequiredAcks(kgo.AllISRAcks()))
-	s.produce(run, "one", kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+	s.produce(run, "all", new(sync.Mutex), s.producer(kgo.RequiredAcks(kgo.AllISRAcks())))
+	s.one = s.producer(kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+	s.produce(run, "one", &s.gate, s.one)
 	s.flows(partitions)
 	return s
 }
@@ -76,11 +80,17 @@ func (s *storm) eventually(what string, ok func() bool) {
 	}
 }
 
-// produce writes records without end, each to the next partition, until run ends; then it waits for those under way.
-func (s *storm) produce(run context.Context, kind string, opts ...kgo.Opt) {
-	c := kafkaClient(s.t, s.n, append([]kgo.Opt{kgo.DefaultProduceTopic(stormTopic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
+// producer is a client that gives no record up.
+func (s *storm) producer(opts ...kgo.Opt) *kgo.Client {
+	s.t.Helper()
+	return kafkaClient(s.t, s.n, append([]kgo.Opt{kgo.DefaultProduceTopic(stormTopic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
 		kgo.ProducerLinger(0), kgo.RecordRetries(1 << 30), kgo.RecordDeliveryTimeout(2 * time.Minute), kgo.ProduceRequestTimeout(5 * time.Second),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }), kgo.MaxBufferedRecords(2000)}, opts...)...)
+}
+
+// produce writes records without end, each to the next partition, until run ends; then it waits for those under way. It
+// writes none while another holds the gate.
+func (s *storm) produce(run context.Context, kind string, gate sync.Locker, c *kgo.Client) {
 	s.wg.Go(func() {
 		tick := time.NewTicker(4 * time.Millisecond)
 		defer tick.Stop()
@@ -88,7 +98,9 @@ func (s *storm) produce(run context.Context, kind string, opts ...kgo.Opt) {
 			<-tick.C
 			value := kind + " " + strconv.Itoa(i)
 			given := time.Now()
+			gate.Lock()
 			c.Produce(s.ctx, &kgo.Record{Value: []byte(value)}, func(r *kgo.Record, err error) { s.answered(kind, value, given, r, err) })
+			gate.Unlock()
 		}
 		if err := c.Flush(s.ctx); err != nil {
 			s.t.Errorf("records of %s are still under way: %v", kind, err)
@@ -138,6 +150,18 @@ func (s *storm) flows(partitions int32) time.Duration {
 		worst = max(worst, d)
 	}
 	return worst
+}
+
+// strikeCopied is strike when everything that was acknowledged is at a majority. It lets no record of acks=1 be written
+// meanwhile: one that the disk of its leader alone has is not promised to outlive that disk, nor to be seen without it.
+func (s *storm) strikeCopied(partitions int32, f func()) {
+	s.t.Helper()
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	require.NoError(s.t, s.one.Flush(s.ctx))
+	s.strike(func() {})
+	s.flows(partitions) // a partition commits in order
+	s.strike(f)
 }
 
 // leads gives the index of the node that leads a partition, and of another replica.

@@ -1,6 +1,7 @@
 package testnet
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,7 +74,8 @@ func (c *clocks) tells(node int, line string) {
 }
 
 // The clock of one producer of four may show anything: blocks go on becoming final, its own node and the others name it, and
-// it starts with that clock. A jump of all clocks at once, or of two for a moment, leaves no vote of a far slot behind.
+// it starts with that clock. A jump of all clocks at once, or of two for a moment, leaves no vote of a far slot behind, also when
+// all producers are restarted meanwhile, one after the other.
 func TestClocksThatJump(t *testing.T) {
 	t.Parallel() // with one other network: it mostly waits
 	c := upWithClocks(t)
@@ -101,6 +103,13 @@ func TestClocksThatJump(t *testing.T) {
 	c.set(time.Hour, 0, 1, 2, 3)
 	c.goesOn("all clocks jump by an hour")
 	c.tells(0, "the network's time is off by more than max_clock_error")
+	for i := range c.n.Nodes {
+		c.restart(i)
+		until(t, c.n, i, "to vote", func(Status) bool {
+			return metric(t, c.n.Nodes[i], "bornode_consensus_signer_silent_state") == 0
+		})
+		c.goesOn(fmt.Sprintf("producer %d is restarted meanwhile", i))
+	}
 	c.set(0, 0, 1, 2, 3)
 	c.goesOn("and back")
 	c.tells(0, "the network's time is right again")

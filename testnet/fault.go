@@ -40,6 +40,9 @@ func (n *Network) Restart(ctx context.Context, i int, env ...string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := n.checkProgram(); err != nil { // before the node is stopped
+		return err
+	}
 	if err := x.Process.stop(ctx); err != nil {
 		return err
 	}
@@ -60,6 +63,9 @@ func (n *Network) Restart(ctx context.Context, i int, env ...string) error {
 // Start starts the nodes that do not run, and the proxy between the nodes, and returns when a block is final on every
 // node. What runs is left alone.
 func (n *Network) Start(ctx context.Context) error {
+	if _, err := n.checkProgram(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if !n.Direct && !n.Proxy.Alive() {

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/bornode/bornode/node"
 )
 
 // Join is what it took to bring a new node into sync.
@@ -44,6 +48,9 @@ func (n *Network) Add(ctx context.Context, o AddOptions) (*Join, error) {
 	if o.Register && !o.Producer {
 		return nil, errors.New("testnet: only a producer registers; give --producer with --register")
 	}
+	if _, err := n.checkProgram(); err != nil { // before a member is admitted
+		return nil, err
+	}
 	urls := n.Endpoints()
 	if len(urls) == 0 {
 		return nil, fmt.Errorf("testnet: no node of %s runs; start one with `bornode testnet restart --dir %s --node 0`", n.Dir, n.Dir)
@@ -54,6 +61,9 @@ func (n *Network) Add(ctx context.Context, o AddOptions) (*Join, error) {
 	}
 	x, err := n.addNode(role, o.SyncMode)
 	if err != nil {
+		return nil, err
+	}
+	if err := n.takeRecoveries(x); err != nil {
 		return nil, err
 	}
 	if err := n.admit(ctx, urls[0], x); err != nil {
@@ -98,6 +108,32 @@ func (n *Network) Add(ctx context.Context, o AddOptions) (*Join, error) {
 	}
 	defer c.Close()
 	return j, n.register(ctx, c, x)
+}
+
+// takeRecoveries gives a new node the recoveries that the node with the most goes by. For an empty folder that is what bornode recover
+// apply does; without them the others send the node away.
+func (n *Network) takeRecoveries(x *Node) error {
+	var most []string
+	for _, y := range n.Nodes {
+		applied, err := filepath.Glob(filepath.Join(y.Dir, node.RecoveryFolder, "applied-*.json"))
+		if err != nil {
+			return err
+		}
+		if y != x && len(applied) > len(most) {
+			most = applied
+		}
+	}
+	for _, name := range most {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(x.Dir, node.RecoveryFolder, filepath.Base(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, b, 0o600)); err != nil {
+			return fmt.Errorf("testnet: give node %d the recovery that the others go by, %s: %w; or do it with `bornode recover apply %s --dir %s`", x.Index, name, err, name, x.Dir)
+		}
+	}
+	return nil
 }
 
 func (n *Network) serversCPU(joiner *Node) time.Duration {

@@ -50,6 +50,7 @@ type stat struct {
 	state   byte
 	ticks   uint64 // user + system
 	started uint64
+	threads uint64 // the first one counts until its parent asks
 }
 
 func readStat(pid int) (stat, error) {
@@ -69,7 +70,8 @@ func readStat(pid int) (stat, error) {
 	user, _ := strconv.ParseUint(f[11], 10, 64)
 	system, _ := strconv.ParseUint(f[12], 10, 64)
 	started, _ := strconv.ParseUint(f[19], 10, 64)
-	return stat{state: f[0][0], ticks: user + system, started: started}, nil
+	threads, _ := strconv.ParseUint(f[17], 10, 64)
+	return stat{state: f[0][0], ticks: user + system, started: started, threads: threads}, nil
 }
 
 // Alive reports whether the process we started still runs. A killed one counts until its last thread is gone: only
@@ -82,11 +84,8 @@ func (p Process) Alive() bool {
 	if err != nil || s.started != p.Started {
 		return false
 	}
-	if s.state != 'Z' && s.state != 'X' {
-		return true
-	}
-	threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(p.PID), "task"))
-	return err == nil && len(threads) > 1 // the zombie itself stays until its parent asks
+	// The list of threads is no measure: it is read while they end, and may leave out some that still live.
+	return s.state != 'Z' && s.state != 'X' || s.threads > 1
 }
 
 // CPU is the processor time it has used, user and system; 0 if it is gone.

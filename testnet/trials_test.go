@@ -334,10 +334,10 @@ func (s *trials) run(t *testing.T, i int, seed uint64) {
 	d := drawDamage(filesToDamage(t, s.x.Dir), random)
 	note := fmt.Sprintf("seed %d, trial %d, %s: %s", seed, i, map[bool]string{true: "running", false: "stopped"}[whileRunning], d)
 	copyFolder(t, filepath.Join(s.x.Dir, "keys"), filepath.Join(s.n.Dir, "keys-copy"))
+	since := s.logEnd(t)
 	d.apply(t, s.x.Dir)
 	copyFolder(t, s.x.Dir, s.before)
 	if whileRunning {
-		since := s.logEnd(t)
 		how, last := s.whole(t, note, since, random)
 		require.NotContains(t, s.said(t, since), "goroutine ", "%s: a panic", note)
 		if how == trialEnded {

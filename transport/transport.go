@@ -179,7 +179,8 @@ type Host interface {
 	// error refuses. It also does RecheckGate. The gate must be fast and may be called from many goroutines. Without
 	// a gate everyone may connect.
 	SetGate(gate func(PeerID) error)
-	// RecheckGate asks the gate again about every connected peer and drops those it refuses at once.
+	// RecheckGate asks the gate again about every connected peer and drops those it refuses at once. A dialled peer that
+	// the gate refused before is tried at once; the pause before any other attempt stays as it is.
 	RecheckGate()
 	// Close ends all links and waits for the host's goroutines.
 	Close() error

@@ -19,6 +19,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bornode/bornode/contracts"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 func accountCommand() *cobra.Command {
@@ -133,20 +135,10 @@ func createKeyFile(ctx context.Context, a *app, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeSecret(path, append(text, '\n')); err != nil {
+	if err := vfs.CreateFileAt(path, append(text, '\n')); err != nil {
 		return fail(exitOther, "%s cannot be written: %v", path, err)
 	}
 	return a.show(map[string]any{"address": addr, "file": path}, func(w io.Writer) { lines(w, pair{"address", addr.Hex()}, pair{"file", path}) })
-}
-
-// writeSecret writes a new file of mode 0600, durably.
-func writeSecret(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Sync(), f.Close())
 }
 
 func listAccounts(ctx context.Context, a *app, _ []string) error {

@@ -21,6 +21,7 @@ import (
 func chainCommand() *cobra.Command {
 	var out, in, gen, known, dir string
 	var from, to uint64
+	var recoveries []string
 	return group("chain", "Blocks in files",
 		command("export", "Write final blocks of a running node to a file", func(ctx context.Context, a *app, _ []string) error {
 			return a.exportChain(ctx, out, from, to)
@@ -31,12 +32,17 @@ func chainCommand() *cobra.Command {
 		}), long("Write final blocks of a running node to a file, in the form of bornode export: bornode import reads it, and\n"+
 			"borcli chain verify checks it."), example("borcli chain export --out chain.bor")),
 		command("verify", "Check a file of blocks against a genesis file, without a node", func(ctx context.Context, a *app, _ []string) error {
-			return a.verifyChain(ctx, verifyJob{File: in, Genesis: gen, Dir: dir}, known)
+			list, err := readRecoveries(recoveries)
+			if err != nil {
+				return err
+			}
+			return a.verifyChain(ctx, verifyJob{File: in, Genesis: gen, Dir: dir, Recoveries: list}, known)
 		}, flags(func(f *pflag.FlagSet) {
 			f.StringVar(&in, "in", "", "file written by borcli chain export or bornode export")
 			f.StringVar(&gen, "genesis", "", "genesis file of the network")
 			f.StringVar(&known, "checkpoint", "", "height:hash of a block that you know from a source you trust")
 			f.StringVar(&dir, "dir", "", "folder to execute the chain in, emptied afterwards; default: the system's folder for temporary files")
+			f.StringArrayVar(&recoveries, "recovery", nil, "file of a recovery that the chain went on by (bornode recover); repeat it for each")
 		}), long("Check a file of blocks against a genesis file, without a node: links, slots, schedule, seals, certificates,\n"+
 			"digests of the bodies, transaction roots, and by executing every block the state and receipt roots. It ends with\n"+
 			"code 9 when the file is not what it claims to be. A file that does not begin at block 1 cannot be executed: give\n"+

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +28,7 @@ import (
 	"github.com/bornode/bornode/consensus"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/node"
+	"github.com/bornode/bornode/recovery"
 )
 
 // invalidExport says that an export file is not what it claims to be. Any other error of verifyExport is trouble of
@@ -68,9 +71,10 @@ func parseCheckpoint(s string) (*checkpoint, error) {
 // verifyJob says what to verify.
 type verifyJob struct {
 	File       string
-	Genesis    string      // file
-	Checkpoint *checkpoint // nil: none
-	Dir        string      // where the chain is executed; empty: the system's folder for temporary files
+	Genesis    string             // file
+	Checkpoint *checkpoint        // nil: none
+	Dir        string             // where the chain is executed; empty: the system's folder for temporary files
+	Recoveries []*recovery.Signed // that the chain went on by, in any order
 	// Progress is told of the work: stage, and how much of it is done. It may be nil.
 	Progress func(stage string, done, total uint64)
 }
@@ -105,6 +109,10 @@ func verifyExport(ctx context.Context, j verifyJob) (*verified, error) {
 	zero, err := gen.Block()
 	if err != nil {
 		return nil, err
+	}
+	slices.SortFunc(j.Recoveries, func(a, b *recovery.Signed) int { return cmp.Compare(a.Statement.Number, b.Statement.Number) })
+	if err := node.VerifyRecoveries(gen, j.Recoveries); err != nil {
+		return nil, fail(exitUsage, "--recovery: %w", err)
 	}
 	v := &verified{Chain: gen.Parameters().ChainID, Genesis: zero.Hash()}
 	s := &exportScan{job: j, gen: gen, out: v}
@@ -271,6 +279,9 @@ func (s *exportScan) block(b *block.Block) error {
 	} else if b.Slot() <= s.last.Slot() {
 		return wrongBlock(height, "its slot %d does not come after its parent's slot %d", b.Slot(), s.last.Slot())
 	}
+	if x := b.Record.Recovery; x != (common.Hash{}) && !slices.ContainsFunc(s.job.Recoveries, func(r *recovery.Signed) bool { return r.Hash() == x }) {
+		return fail(exitUsage, "block %d goes on by recovery %s (bornode recover): give its file, and those of all others, with --recovery", height, x)
+	}
 	if c := s.job.Checkpoint; c != nil && c.Height == height {
 		if c.Hash != b.Hash() {
 			return wrongBlock(height, "its hash is %s, the checkpoint says %s: this is another history", b.Hash(), c.Hash)
@@ -300,10 +311,10 @@ func (s *exportScan) flush() error {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	signer := types.LatestSignerForChainID(new(big.Int).SetUint64(s.out.Chain))
-	p, domain := s.gen.Parameters(), block.Domain{Genesis: s.out.Genesis}
+	p := s.gen.Parameters()
 	for i, b := range s.chunk {
 		g.Go(func() error {
-			if err := checkAlone(b, &p, domain, signer); err != nil {
+			if err := checkAlone(b, &p, recovery.DomainAt(s.out.Genesis, s.job.Recoveries, b.Slot()), signer); err != nil {
 				errs[i] = &invalidExport{b.Number(), err}
 			}
 			return nil
@@ -338,7 +349,7 @@ func checkAlone(b *block.Block, p *block.Parameters, domain block.Domain, signer
 		return err
 	}
 	if by != b.Header.Coinbase {
-		return fmt.Errorf("it was sealed by %s, its header names %s", by, b.Header.Coinbase)
+		return fmt.Errorf("it was sealed by %s, its header names %s; if the chain was recovered below it, give all its recoveries with --recovery", by, b.Header.Coinbase)
 	}
 	for i, tx := range b.Transactions {
 		from, err := types.Sender(signer, tx)
@@ -374,6 +385,11 @@ func (j *verifyJob) execute(ctx context.Context, v *verified) (err error) {
 	c := config.Default()
 	c.DataDir, c.Genesis = dir, genesisPath
 	c.Sync.Mode = "full"
+	for _, r := range j.Recoveries {
+		if _, err := node.ApplyRecovery(ctx, c, r, r.Hash(), zap.NewNop()); err != nil {
+			return err
+		}
+	}
 	_, reached, err := node.Import(ctx, c, r, zap.NewNop(), func(height uint64) { j.Progress("executing", height, v.Last) })
 	if err != nil {
 		return blameImport(err)

@@ -166,6 +166,9 @@ func explainStatus(err error, who string, code int, status gethrpc.HTTPError) *e
 	return &exitError{code, text, err}
 }
 
+// methodNotFound is JSON-RPC's code for a method that is not offered here.
+const methodNotFound = -32601
+
 // explainAnswer explains an error that the node answered with.
 func (a *app) explainAnswer(err error, answer gethrpc.Error) *exitError {
 	text := strings.TrimSpace(answer.Error())
@@ -173,7 +176,7 @@ func (a *app) explainAnswer(err error, answer gethrpc.Error) *exitError {
 		return &exitError{code, fmt.Sprintf(format, args...), err}
 	}
 	switch answer.ErrorCode() {
-	case -32601:
+	case methodNotFound:
 		return say(exitRefused, "the node does not offer this: %s; use a node of borcli's version whose rpc.namespaces name it, or its Unix socket for debug and admin", text)
 	case -32602:
 		return say(exitRefused, "the node did not accept a parameter: %s; check the arguments", text)

@@ -1,17 +1,24 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/accounts/keystore"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/bornode/bornode/pubsub/client"
 )
 
 // Every refusal of a node is one sentence with what to do, and an exit code.
@@ -281,4 +288,53 @@ func lightKeystore(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "light.json")
 	require.NoError(t, os.WriteFile(path, text, 0o600))
 	return path
+}
+
+// A partition without a leader is told apart from an empty one, and from a slow one.
+func TestPartitionWithoutLeader(t *testing.T) {
+	without := &client.NoLeaderError{Topic: "acme.orders", Partitions: []int32{1}, Cause: kerr.LeaderNotAvailable}
+	var e *exitError
+	require.ErrorAs(t, explainClient(without), &e)
+	require.Equal(t, exitUnreachable, e.code)
+	for _, words := range []string{"partition 1 of topic acme.orders has no leader", "borcli topic describe acme.orders", "started"} {
+		require.Contains(t, e.msg, words)
+	}
+
+	start := time.Unix(1000, 0)
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	for _, c := range []struct {
+		name    string
+		idle    time.Duration
+		now     int
+		without error
+		ended   bool
+		err     error
+	}{
+		{"an empty topic", 2 * time.Second, 2, nil, true, nil},
+		{"a take-over may be under way", 2 * time.Second, 2, without, false, nil},
+		{"it is none", 2 * time.Second, 60, without, true, without},
+		{"without --idle it waits", 0, 60, nil, false, nil},
+		{"but not for a leader that never comes", 0, 60, without, true, without},
+	} {
+		s := silence{idle: c.idle, most: time.Minute, since: start}
+		ended, err := s.endsReading(at(c.now), c.without)
+		require.Equal(t, c.ended, ended, c.name)
+		require.Equal(t, c.err, err, c.name)
+	}
+}
+
+// checkerOf answers with an error.
+type checkerOf struct{ err error }
+
+func (c checkerOf) CheckLeaders(context.Context, string) error { return c.err }
+
+// A record that was not taken in time is told with the partition that has no leader; another error stays what it is.
+func TestRecordsThatAreNotTaken(t *testing.T) {
+	without := checkerOf{&client.NoLeaderError{Topic: "acme.orders", Partitions: []int32{1}, Cause: kerr.LeaderNotAvailable}}
+	slow := fmt.Errorf("producing: %w", context.DeadlineExceeded)
+	require.Equal(t, without.err, notTaken(t.Context(), without, "acme.orders", slow))
+	require.Equal(t, without.err, notTaken(t.Context(), without, "acme.orders", kerr.NotLeaderForPartition))
+	require.Equal(t, slow, notTaken(t.Context(), checkerOf{}, "acme.orders", slow))
+	require.Equal(t, slow, notTaken(t.Context(), checkerOf{errors.New("nobody answers")}, "acme.orders", slow))
+	require.Equal(t, client.ErrToken, notTaken(t.Context(), without, "acme.orders", client.ErrToken))
 }

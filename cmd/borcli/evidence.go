@@ -326,7 +326,7 @@ func slashedText(s *sent, c *charge) string {
 			continue
 		}
 		if x, err := producersABI.UnpackSlashedEvent(l); err == nil {
-			return fmt.Sprintf("%s is guilty and lost %s; its seat goes at the end of the epoch if another takes it", x.Account, ether(x.Amount))
+			return fmt.Sprintf("%s is guilty and lost %s; its seat goes at the end of an epoch, unless fewer than minProducers others are fit then (borcli producer show %s)", x.Account, ether(x.Amount), x.Account)
 		}
 	}
 	return "the contract took it"

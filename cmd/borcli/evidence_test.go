@@ -79,6 +79,7 @@ func TestEvidence(t *testing.T) {
 	require.Contains(t, s.do(5, "producer", "evidence", "submit", file), x.account.Hex()+" is guilty and lost 100 ether")
 	p := s.info(1)
 	require.Equal(t, "guilty", p.State)
+	require.Contains(t, s.do(5, "producer", "show", x.account.Hex()), "guilty, has its seat until an epoch ends with ")
 	require.Equal(t, ethers(100).String(), p.Stake)
 	s.refused(5, exitRefused, "was found guilty before", "producer", "evidence", "submit", file)
 	s.refused(1, exitRefused, "never produces again", "producer", "register")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -289,6 +290,17 @@ func (s *simulatedChain) info(n int) *producerInfo {
 func (o *operator) public(chainID uint64) string {
 	key, proof := o.signer.VoteKey(), o.signer.ProvePossession(chainID)
 	return fmt.Sprintf(`{"peer_id":%q,"account":%q,"bls_key":"0x%x","proof":"0x%x"}`, o.peer, o.account, key[:], proof[:])
+}
+
+// withNewVoteKey is the same account with another key to vote with.
+func (o *operator) withNewVoteKey(t *testing.T) *operator {
+	vote, err := bls.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	seal, err := crypto.ToECDSA(o.seal)
+	require.NoError(t, err)
+	x := *o
+	x.signer = signer.New(seal, vote)
+	return &x
 }
 
 // sealed makes a sealed header of this chain.

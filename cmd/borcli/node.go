@@ -14,17 +14,18 @@ import (
 )
 
 type peerView struct {
-	ID        string            `json:"id"`
-	Address   string            `json:"address"`
-	Provider  string            `json:"provider"`
-	Reason    string            `json:"reason,omitempty"`
-	Since     uint64            `json:"providerSince"`
-	Incoming  bool              `json:"incoming"`
-	Height    uint64            `json:"height"`
-	LIB       uint64            `json:"lib"`
-	RTTMicros uint64            `json:"rttMicros"`
-	Counters  map[string]uint64 `json:"counters,omitempty"`
-	Channel   map[string]uint64 `json:"channel,omitempty"`
+	ID                string            `json:"id"`
+	Address           string            `json:"address"`
+	Provider          string            `json:"provider"`
+	Reason            string            `json:"reason,omitempty"`
+	Since             uint64            `json:"providerSince"`
+	Incoming          bool              `json:"incoming"`
+	Height            uint64            `json:"height"`
+	LIB               uint64            `json:"lib"`
+	RTTMicros         uint64            `json:"rttMicros"`
+	ClockOffsetMicros int64             `json:"clockOffsetMicros"` // the peer's clock minus the node's
+	Counters          map[string]uint64 `json:"counters,omitempty"`
+	Channel           map[string]uint64 `json:"channel,omitempty"`
 }
 
 func peersCommand() *cobra.Command {
@@ -46,11 +47,12 @@ func peersCommand() *cobra.Command {
 					direction = "in"
 				}
 				rows[i] = []string{p.ID, p.Address, direction, p.Provider, fmt.Sprint(p.Height), fmt.Sprint(p.LIB),
-					(time.Duration(min(p.RTTMicros, 1<<40)) * time.Microsecond).String(), p.Reason} //nolint:gosec // bounded
+					(time.Duration(min(p.RTTMicros, 1<<40)) * time.Microsecond).String(), //nolint:gosec // bounded
+					(time.Duration(max(-1<<40, min(p.ClockOffsetMicros, 1<<40))) * time.Microsecond).String(), p.Reason}
 			}
-			columns(w, []string{"PEER", "ADDRESS", "DIR", "PROVIDER", "HEAD", "FINAL", "ROUND TRIP", "WHY"}, rows)
+			columns(w, []string{"PEER", "ADDRESS", "DIR", "PROVIDER", "HEAD", "FINAL", "ROUND TRIP", "CLOCK", "WHY"}, rows)
 		})
-	}, long("Show the node's peers: the provider that carries each link (tcp, shm, rdma, rdma-rxe) and why, heights and round trip."),
+	}, long("Show the node's peers: the provider that carries each link (tcp, shm, rdma, rdma-rxe) and why, heights, round trip, and how far the peer's own clock is from the node's."),
 		example("borcli peers", "borcli peers --json"))
 }
 

@@ -26,6 +26,19 @@ func producerReading() []*cobra.Command {
 			}
 			return a.showProducer(ctx, who)
 		}, arguments(0, 1)),
+		command("info", "Show whether the signer of the producer's own node votes, and if not why, since when and whom it waits for", func(ctx context.Context, a *app, _ []string) error {
+			return a.signerInfo(ctx)
+		}, example("borcli producer info --node node3/bornode.ipc")),
+		command("accept", "Let a producer that may have forgotten what it signed vote again though one answer is missing", func(ctx context.Context, a *app, _ []string) error {
+			return a.acceptAnswers(ctx)
+		}, long("Let a producer that may have forgotten what it signed vote again though one answer is missing.\n"+
+			"\n"+
+			"A producer that was restored from an old copy, or lost its vote log, votes again when the others' votes have\n"+
+			"justified a block above its floor, or when a quorum of others has answered its start. If one of these is lost\n"+
+			"for good, this is the operator's word that it is: the answer that is missing might have told of a vote that the\n"+
+			"producer now contradicts. The word is kept in the vote log and counts for this floor alone. It is given on\n"+
+			"the node's Unix socket."),
+			example("borcli producer accept --node node3/bornode.ipc")),
 		group("evidence", "Proofs that a producer broke a rule",
 			command("submit FILE", "Submit evidence, which slashes the producer it convicts", func(ctx context.Context, a *app, args []string) error {
 				return a.submitEvidence(ctx, args[0])

@@ -153,6 +153,8 @@ func (p *producerInfo) state() string {
 // stateText is the state for people, with times.
 func (p *producerInfo) stateText() string {
 	switch {
+	case p.candidate.Guilty && p.candidate.Seated&1 != 0:
+		return fmt.Sprintf("guilty, has its seat until an epoch ends with %d others who are fit", p.settings.MinProducers)
 	case p.State != "jailed":
 		return p.State
 	case p.JailedUntil > p.now:

@@ -164,6 +164,10 @@ func (a *app) mayRegister(ctx context.Context, k *publicKeys) (*producerInfo, er
 		return nil, fail(exitRefused, "this key of %s is registered already; its state is: %s", k.Account, p.stateText())
 	case owner != (common.Address{}):
 		return nil, fail(exitRefused, "this key was registered by %s: make new keys with bornode init --producer in a new folder", owner)
+	case p.candidate.Seated != 0:
+		// In the phase of both schedules votes count once under each: one node has one key, so a seat that changes its key
+		// under its holder would be silent in one of the two.
+		return nil, fail(exitRefused, "%s sits in a schedule with its present key, and a key cannot be changed there: borcli producer resign, and register the new key when borcli producer show %s tells that the seat is gone", k.Account, k.Account)
 	case !may:
 		return nil, fail(exitRefused, "no member node of %s has the producer role: have it admitted first: borcli member add PEER --roles producer --account %s", k.Account, k.Account)
 	}

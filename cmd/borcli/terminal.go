@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // lineReader reads lines of bounded length.
@@ -84,19 +86,7 @@ func passwordFromFile(path string) (string, error) {
 // secretFile reads a file that only its owner may read.
 func secretFile(path string, most int64) ([]byte, error) {
 	noDumps()
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if m := st.Mode().Perm(); m&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %04o and could be read by others: run chmod 600 on it", path, m)
-	}
-	return readAll(f, most)
+	return vfs.ReadPrivateFile(path, most)
 }
 
 // secret asks on the terminal without echo. An interrupt ends it and gives the terminal its echo back.

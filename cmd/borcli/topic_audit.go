@@ -57,11 +57,15 @@ func topicProofCommands() []*cobra.Command {
 		}, arguments(1, 1),
 			long("Check a file, from the network's genesis file on. No node is asked. Of topic prove: batches, their places in the log, the\n"+
 				"checkpoint on the chain, and that its block is final. Of topic audit: that no operation is missing before what the\n"+
-				"contract had in a final block. Of topic report: which broker it shows to have lied."),
+				"contract had in a final block. Of topic report: which broker it shows to have lied.\n\n"+
+				"Where the chain was recovered (bornode recover) the file carries what operators signed. It is checked against the recovery keys\n"+
+				"of the genesis file and told with its reason."),
 			flags(func(f *pflag.FlagSet) {
 				f.StringVar(&v.Genesis, "genesis", "", "the network's genesis file")
 				f.StringVar(&v.Checkpoint, "checkpoint", "", "height:hash of a block that you know, if the file was made for it")
 				f.StringVar(&v.Topic, "topic", "", "id of the topic that it must be of (borcli topic describe shows it); empty: any")
+				f.StringArrayVar(&v.Recoveries, "recovery", nil, "file of a recovery of the network that you know of (bornode recover): one that contradicts those in the proof ends the check; may be repeated")
+				f.BoolVar(&v.NoRecovery, "no-recovery", false, "refuse a proof that rests on a recovery: on what operators signed outside the chain")
 			}), example("borcli topic verify orders.proof --genesis genesis.json")),
 	}
 }

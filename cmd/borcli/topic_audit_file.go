@@ -82,6 +82,9 @@ func (a *app) auditStart(ctx context.Context, id common.Hash, j *auditJob) (s lo
 // verifyFile checks a file of one of the kinds that this program makes.
 func (a *app) verifyFile(j proofJob) error {
 	trust, err := loadTrust(j.Genesis, j.Checkpoint)
+	if err == nil {
+		err = j.knowRecoveries(trust)
+	}
 	if err != nil {
 		return err
 	}
@@ -121,6 +124,7 @@ type checkedAudit struct {
 	Genesis common.Hash `json:"genesis"`
 	Trusted bool        `json:"trusted"`
 	auditResult
+	Recoveries []provenRecovery `json:"recoveries,omitempty"`
 }
 
 func (a *app) verifyAudit(j proofJob, trust *proof.Trust, raw []byte) error {
@@ -138,7 +142,7 @@ func (a *app) verifyAudit(j proofJob, trust *proof.Trust, raw []byte) error {
 	out := checkedAudit{trust.Params.ChainID, trust.Genesis, trust.Checkpoint != nil, auditResult{
 		Topic: f.Topic, Before: f.From.Count, Total: v.To.Count, Root: v.To.Root, Proved: true, Number: f.Height, Hash: v.Block, Time: v.Time,
 		Operations: auditedList(f.Batches, v.Operations),
-	}}
+	}, provenRecoveries(v.Recoveries)}
 	return a.show(out, func(w io.Writer) { out.table(w, j.File) })
 }
 
@@ -149,4 +153,5 @@ func (c *checkedAudit) table(w io.Writer, file string) {
 	if c.Trusted {
 		fmt.Fprintln(w, "that the block is final rests on the block that you named")
 	}
+	tellRecoveries(w, c.Recoveries)
 }

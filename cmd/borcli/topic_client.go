@@ -231,6 +231,20 @@ func (a *app) lastingSigner(ctx context.Context) (client.Signer, error) {
 // oneLine is the text of an error that may be of several.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ": ") }
 
+// leaderChecker is a producer or a consumer.
+type leaderChecker interface {
+	CheckLeaders(ctx context.Context, topic string) error
+}
+
+// leaderless is the error that names partitions of a topic without a leader; nil if each has one, or nobody can be asked.
+func leaderless(ctx context.Context, c leaderChecker, topic string) error {
+	var none *client.NoLeaderError
+	if err := c.CheckLeaders(ctx, topic); errors.As(err, &none) {
+		return none
+	}
+	return nil
+}
+
 // explainClient gives errors of the client library their exit codes.
 func explainClient(err error) error {
 	var tampered *client.TamperError
@@ -239,10 +253,13 @@ func explainClient(err error) error {
 	var disputed *client.DisputedError
 	var unproved *client.UnprovedError
 	var unknown x509.UnknownAuthorityError
+	var unled *client.NoLeaderError
 	var done *exitError
 	switch {
 	case err == nil || errors.As(err, &done):
 		return err
+	case errors.As(err, &unled): // its cause may be one of those below
+		return fail(exitUnreachable, "%s: nothing of it can be read or written; borcli topic describe %s names its replicas: have the brokers of a majority of them started, with their disks (docs/operations.md, Brokers)", oneLine(err), unled.Topic)
 	case errors.As(err, &tampered), errors.As(err, &disputed), errors.As(err, &unproved):
 		return fail(exitVerify, "%v", err)
 	case errors.Is(err, client.ErrWrongChain):

@@ -33,7 +33,7 @@ func topicConsumeCommand() *cobra.Command {
 		f.DurationVar(&q.idle, "idle", 0, "end when nothing came for so long; 0: never")
 		q.add(f)
 	}), long("Read records of a topic, checked and decrypted, until --count, --idle or an interrupt. What a broker changed, left out\n"+
-		"or put elsewhere ends it with code 9."),
+		"or put elsewhere ends it with code 9. A partition without a leader ends it with code 3 when nothing came for --timeout."),
 		example("borcli topic consume acme.orders --count 10 --genesis genesis.json --ca brokers-ca.pem"))
 }
 
@@ -63,14 +63,20 @@ func (a *app) consume(ctx context.Context, q *consumeFlags, topic string) error 
 		return explainClient(err)
 	}
 	defer x.Close()
+	quiet := silence{idle: q.idle, most: a.Timeout, since: time.Now()}
 	for n := 0; q.count == 0 || n < q.count; {
-		records, err := q.next(ctx, x)
-		if errors.Is(err, errIdle) && !errors.Is(err, client.ErrUnreachable) && !errors.Is(err, client.ErrNotJoined) {
-			return nil
+		records, err := quiet.awaitRecords(ctx, x)
+		if errors.Is(err, errIdle) && (q.idle == 0 || !errors.Is(err, client.ErrUnreachable) && !errors.Is(err, client.ErrNotJoined)) {
+			ended, err := quiet.endsReading(time.Now(), leaderless(ctx, x, topic))
+			if ended || err != nil {
+				return explainClient(err)
+			}
+			continue
 		}
 		if err != nil {
 			return explainClient(err)
 		}
+		quiet.since = time.Now()
 		for _, r := range records {
 			if q.count > 0 && n == q.count {
 				break
@@ -94,13 +100,34 @@ func (a *app) consume(ctx context.Context, q *consumeFlags, topic string) error 
 
 var errIdle = errors.New("nothing came")
 
-func (q *consumeFlags) next(ctx context.Context, x *client.Consumer) ([]*client.Record, error) {
-	if q.idle > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, q.idle, errIdle)
-		defer cancel()
+// silence is how long nothing may come.
+type silence struct {
+	idle  time.Duration // after which reading ends; 0: never
+	most  time.Duration // that a partition may be without a leader
+	since time.Time     // when something came last
+}
+
+// awaitRecords waits for records; errIdle: none came for a while.
+func (s *silence) awaitRecords(ctx context.Context, x *client.Consumer) ([]*client.Record, error) {
+	wait := s.idle
+	if wait == 0 {
+		wait = s.most
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, errIdle)
+	defer cancel()
 	return x.Records(ctx)
+}
+
+// endsReading tells whether reading ends after a while without records, and how. A partition without a leader is not an empty one, and
+// usually has a new leader soon.
+func (s *silence) endsReading(now time.Time, without error) (ended bool, err error) {
+	if without == nil {
+		return s.idle > 0, nil
+	}
+	if now.Sub(s.since) < s.most {
+		return false, nil
+	}
+	return true, without
 }
 
 func (a *app) showRecord(r *client.Record) error {

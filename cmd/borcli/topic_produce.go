@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/pubsub/client"
@@ -27,7 +28,20 @@ func topicProduceCommand() *cobra.Command {
 		f.StringVar(&key, "record-key", "", "key of the records; records of one key go to one partition")
 		f.StringVar(&receipts, "receipts", "", "file to add the brokers' receipts to; borcli topic report holds them against each other and against proofs")
 		q.add(f)
-	}), example("borcli topic produce acme.orders 'three apples' --genesis genesis.json --ca brokers-ca.pem"))
+	}), long("Send records to a topic and say where each lies once a quorum of its partition's replicas has it. A record that is\n"+
+		"not taken for --timeout ends it, with code 3 if a partition has no leader, else with code 8; it may still get there."),
+		example("borcli topic produce acme.orders 'three apples' --genesis genesis.json --ca brokers-ca.pem"))
+}
+
+// notTaken is the error about a record that was not taken: if time ran out, perhaps since a partition has no leader.
+func notTaken(ctx context.Context, p leaderChecker, topic string, err error) error {
+	if errors.Is(err, client.ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) && !kerr.IsRetriable(err) {
+		return err
+	}
+	if without := leaderless(ctx, p, topic); without != nil {
+		return without
+	}
+	return err
 }
 
 type producedRecord struct {
@@ -61,7 +75,7 @@ func (a *app) produce(ctx context.Context, q *brokerFlags, topic, key, receipts 
 		defer cancel()
 		s, err := p.Send(rctx, r)
 		if err != nil {
-			return explainClient(err)
+			return explainClient(notTaken(ctx, p, topic, err))
 		}
 		out := producedRecord{Partition: s.Partition, Offset: s.Offset}
 		if s.Receipt != nil {

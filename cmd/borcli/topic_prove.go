@@ -118,6 +118,8 @@ func writeNew(path string, b []byte) error {
 
 type proofJob struct {
 	File, Genesis, Checkpoint, Topic string
+	Recoveries                       []string // files of recoveries that whoever checks knows of
+	NoRecovery                       bool
 }
 
 // checkedProof is what a proof file proves.
@@ -136,6 +138,8 @@ type checkedProof struct {
 	Hash      common.Hash    `json:"hash"`
 	Time      uint64         `json:"time"` // Unix seconds; of the block
 	Trusted   bool           `json:"trusted"`
+
+	Recoveries []provenRecovery `json:"recoveries,omitempty"`
 }
 
 func (a *app) verifyProof(j proofJob, trust *proof.Trust, raw []byte) error {
@@ -152,6 +156,7 @@ func (a *app) verifyProof(j proofJob, trust *proof.Trust, raw []byte) error {
 	}
 	out := checkedProof{
 		trust.Params.ChainID, trust.Genesis, v.Topic, v.Partition, v.From, v.To, v.Batches, v.WithBytes, v.Checkpoint.Seq, v.Checkpoint.Broker, v.Height, v.Block, v.Time, j.Checkpoint != "",
+		provenRecoveries(v.Recoveries),
 	}
 	return a.show(out, func(w io.Writer) { out.table(w, j.File) })
 }
@@ -168,6 +173,7 @@ func (v *checkedProof) table(w io.Writer, file string) {
 	if v.Trusted {
 		fmt.Fprintln(w, "that the block is final rests on the block that you named")
 	}
+	tellRecoveries(w, v.Recoveries)
 }
 
 func batchesText(n int) string {

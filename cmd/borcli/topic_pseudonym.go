@@ -14,6 +14,8 @@ import (
 
 	"github.com/bornode/bornode/pubsub/client"
 	"github.com/bornode/bornode/pubsub/token"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // rightNames are what --rights takes.
@@ -83,7 +85,7 @@ func (a *app) requestPseudonym(ctx context.Context, topic, out string, names []s
 	}
 	raw := crypto.FromECDSA(key)
 	defer clear(raw)
-	if err := writeSecret(out, []byte(hex.EncodeToString(raw)+"\n")); err != nil {
+	if err := vfs.CreateFileAt(out, []byte(hex.EncodeToString(raw)+"\n")); err != nil {
 		return fail(exitUsage, "--out: %v", err)
 	}
 	a.note("%s holds the key of pseudonym %s; send the request to the topic's auditor alone", out, r.Pseudonym)

@@ -87,7 +87,7 @@ func (a *app) explainWallet(err error) *exitError {
 	if errors.As(err, &answer) {
 		text := strings.TrimSpace(answer.Error())
 		switch answer.ErrorCode() {
-		case -32601:
+		case methodNotFound:
 			return say("the wallet does not offer this (%s): use a borwallet of borcli's version", text)
 		case -32602:
 			return say("the wallet did not accept a parameter: %s", text)

@@ -12,6 +12,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // secretsHelp tells how passwords and keys reach the program.
@@ -289,7 +291,7 @@ func walletExport(ctx context.Context, a *app, name, address, form, out string) 
 		_, err := fmt.Fprintln(a.out, text)
 		return err
 	}
-	if err := writeSecret(out, []byte(text+"\n")); err != nil {
+	if err := vfs.CreateFileAt(out, []byte(text+"\n")); err != nil {
 		return fail(exitOther, "%s cannot be written: %v", out, err)
 	}
 	return a.show(map[string]any{"address": addr, "file": out}, func(w io.Writer) { lines(w, pair{"address", addr.Hex()}, pair{"file", out}) })

@@ -73,7 +73,7 @@ func checkFolder(cmd *cobra.Command, c *config.Config, o checkOptions, log *zap.
 	}
 	r, err := store.Fsck(cmd.Context(), o.FsckOptions, progress)
 	if err == nil && o.blocks != "" {
-		r, err = restoreBlocks(cmd.Context(), store, r, o.blocks, o.FsckOptions, progress)
+		r, err = restoreBlocks(cmd.Context(), c, store, r, o.blocks, o.FsckOptions, progress)
 	}
 	if err != nil {
 		return err
@@ -82,6 +82,7 @@ func checkFolder(cmd *cobra.Command, c *config.Config, o checkOptions, log *zap.
 	if err != nil {
 		return err
 	}
+	rest.JudgeReceipts(c, &r)
 	if o.asJSON {
 		text, err := rest.WriteJSON(&r)
 		if err != nil {
@@ -96,7 +97,7 @@ func checkFolder(cmd *cobra.Command, c *config.Config, o checkOptions, log *zap.
 }
 
 // restoreBlocks restores the damaged blocks of a report from an export file and checks again.
-func restoreBlocks(ctx context.Context, store *blockstore.Store, r blockstore.Report, path string, o blockstore.FsckOptions, progress func(blockstore.FsckProgress)) (blockstore.Report, error) {
+func restoreBlocks(ctx context.Context, c *config.Config, store *blockstore.Store, r blockstore.Report, path string, o blockstore.FsckOptions, progress func(blockstore.FsckProgress)) (blockstore.Report, error) {
 	damaged := make(map[uint64]bool)
 	for _, p := range r.Problems {
 		if p.Kind == blockstore.ProblemRecord {
@@ -113,7 +114,7 @@ func restoreBlocks(ctx context.Context, store *blockstore.Store, r blockstore.Re
 	defer f.Close()
 	file, err := blockstore.NewImportReader(bufio.NewReaderSize(f, 1<<20), 0)
 	if err == nil {
-		_, err = node.RestoreBlocks(store, file, damaged)
+		_, err = node.RestoreBlocks(c, store, file, damaged)
 	}
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", path, err)

@@ -153,3 +153,18 @@ func TestUnfinishedRestoreIsTold(t *testing.T) {
 		require.Contains(t, lastLine(out), "remove the folder and restore again")
 	}
 }
+
+// A database of derived data that is gone, and the receipts with it, is told without any flag.
+func TestFsckTellsOfLostReceipts(t *testing.T) {
+	origin, _, _ := usedFolder(t)
+	dir := filepath.Join(t.TempDir(), "node")
+	require.NoError(t, exec.Command("cp", "-a", origin, dir).Run())
+	out, err := runFor(t, "fsck", "--dir", dir)
+	requireCode(t, exit.OK, out, err)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "blocks/derived")))
+	out, err = runFor(t, "fsck", "--dir", dir)
+	requireCode(t, exit.Damage, out, err)
+	require.Contains(t, out, "the database derived of derived data is missing")
+	require.Contains(t, out, "bornode rebuild state brings all back")
+	require.NoDirExists(t, filepath.Join(dir, "blocks/derived"), "fsck changes nothing")
+}

@@ -27,7 +27,7 @@ func execute() int {
 	if ended := (errSignal{}); errors.Is(err, context.Canceled) && errors.As(cause, &ended) {
 		err = ended
 	}
-	fmt.Fprintln(os.Stderr, "bornode:", err)
+	fmt.Fprintln(os.Stderr, "bornode:", exit.Sentence(err))
 	return exit.Code(err)
 }
 
@@ -41,7 +41,7 @@ func root() *cobra.Command {
 			HiddenDefaultCmd: true,
 		},
 	}
-	cmd.AddCommand(initCommand(), runCommand(), configCommand(), exportCommand(), importCommand(), fsckCommand(), backupCommand(), restoreCommand(), rebuildCommand(),
+	cmd.AddCommand(initCommand(), runCommand(), configCommand(), exportCommand(), importCommand(), fsckCommand(), backupCommand(), restoreCommand(), rebuildCommand(), recoverCommand(),
 		genesisCommand(), testnetCommand(), simCommand(), benchCommand(), versionCommand())
 	usage.ExplainMistakes(cmd)
 	return cmd

@@ -21,9 +21,7 @@ func testnetCommand() *cobra.Command {
 	cmd.AddCommand(testnetUp(), testnetStart(), testnetStatus(), testnetAdd(), testnetLoad(), testnetLogs(), testnetPartition(),
 		onNode("kill", "Kill a node as a power cut would (SIGKILL)", (*testnet.Network).Kill),
 		onNode("stop", "Stop a node in order (SIGTERM)", (*testnet.Network).Stop),
-		onNode("restart", "Start a node (again) and wait until it answers", func(n *testnet.Network, ctx context.Context, i int) error {
-			return n.Restart(ctx, i)
-		}),
+		testnetRestart(),
 		onNetwork("heal", "End all partitions and delays", func(cmd *cobra.Command, n *testnet.Network) error {
 			return n.Heal(cmd.Context())
 		}),
@@ -50,9 +48,13 @@ func onNetwork(use, short string, run func(*cobra.Command, *testnet.Network) err
 func onNode(use, short string, run func(*testnet.Network, context.Context, int) error) *cobra.Command {
 	var node int
 	cmd := onNetwork(use, short, func(cmd *cobra.Command, n *testnet.Network) error { return run(n, cmd.Context(), node) })
-	cmd.Flags().IntVar(&node, "node", -1, "index of the node")
-	_ = cmd.MarkFlagRequired("node")
+	nodeFlag(cmd, &node)
 	return cmd
+}
+
+func nodeFlag(cmd *cobra.Command, node *int) {
+	cmd.Flags().IntVar(node, "node", -1, "index of the node")
+	_ = cmd.MarkFlagRequired("node")
 }
 
 func testnetUp() *cobra.Command {
@@ -85,8 +87,32 @@ func testnetUp() *cobra.Command {
 	return cmd
 }
 
+func testnetRestart() *cobra.Command {
+	var node int
+	cmd := onNetwork("restart", "Start a node (again) and wait until it answers", func(cmd *cobra.Command, n *testnet.Network) error {
+		if err := tellProgram(cmd, n); err != nil {
+			return err
+		}
+		return n.Restart(cmd.Context(), node)
+	})
+	nodeFlag(cmd, &node)
+	return cmd
+}
+
+// tellProgram says which program is about to be started.
+func tellProgram(cmd *cobra.Command, n *testnet.Network) error {
+	said, err := n.Program()
+	if err == nil {
+		_, err = fmt.Fprintln(cmd.ErrOrStderr(), "bornode: "+said)
+	}
+	return err
+}
+
 func testnetStart() *cobra.Command {
 	return onNetwork("start", "Start the nodes of an existing network that do not run", func(cmd *cobra.Command, n *testnet.Network) error {
+		if err := tellProgram(cmd, n); err != nil {
+			return err
+		}
 		if err := n.Start(cmd.Context()); err != nil {
 			return err
 		}
@@ -111,6 +137,9 @@ func testnetAdd() *cobra.Command {
 	var o testnet.AddOptions
 	var asJSON bool
 	cmd := onNetwork("add", "Admit and start a new node; return when it is in sync and say what that cost", func(cmd *cobra.Command, n *testnet.Network) error {
+		if err := tellProgram(cmd, n); err != nil {
+			return err
+		}
 		j, err := n.Add(cmd.Context(), o)
 		if err != nil {
 			return err

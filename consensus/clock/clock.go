@@ -9,17 +9,19 @@ import (
 	"github.com/bornode/bornode/block"
 )
 
-// MaxAge is how long a reading of another machine's clock counts.
+// MaxAge is how long a reading of another machine's clock counts, and how far a time may be from a certificate that confirms it.
 const MaxAge = time.Minute
 
 // slewDivisor bounds how fast a set time follows the median: 1 ms per second. A clock that all machines share, and that
 // jumps, carries the network no faster.
 const slewDivisor = 1000
 
-// Reading is what the machine of another producer showed as its own, uncorrected clock.
+// Reading is what the machine of another producer showed as its own, uncorrected clock, and what its node told as the time
+// that it goes by.
 type Reading struct {
 	Account common.Address // whom the machine signs for, as its handshake proved
 	Wall    time.Duration  // its clock, since 1970
+	Told    time.Duration  // the time that it goes by (Time.Told), since 1970; 0: it tells none
 	At      time.Time      // the instant at which it showed that; only the monotonic part counts
 }
 
@@ -93,27 +95,35 @@ type Input struct {
 	Mono      time.Duration // the machine's monotonic clock
 	Wall      time.Duration // its own wall clock, since 1970
 	Clocks    Consensus
-	WaitOver  bool          // other clocks were waited for long enough: the own one must do
+	Told      Told
+	MaxError  time.Duration // times that differ by no more agree
+	Waited    bool          // others' clocks and times were waited for long enough: what is there must do
+	Alone     bool          // after that wait the own clock does if a quorum's are missing
 	Certified time.Duration // a quorum's certificate proves that this time has come; 0: none does
 }
 
 // Time is the network's time as one node knows it. The zero value is Unset.
 type Time struct {
-	state State
-	now   time.Duration
-	mono  time.Duration // when now was read
-	sets  int           // how often the time was set and did not just run
+	state     State
+	now       time.Duration
+	mono      time.Duration // when now was read
+	sets      int           // how often the time was set and did not just run
+	fromTold  bool          // running producers set it, or agreed with it
+	since     time.Duration // what it was set to at the start
+	confirmed bool          // a quorum has certified a block of a time after since, less than a minute before now
+	behind    bool          // a quorum has certified a block of a time that has not come
 }
 
 // Advance reads the time, since 1970. Calls must come in the order of Input.Mono.
 func (t *Time) Advance(in Input) time.Duration {
 	passed := max(0, in.Mono-t.mono)
 	t.mono = max(t.mono, in.Mono)
-	median := in.Mono + in.Clocks.Offset
 	switch {
-	case t.state != Set && in.Clocks.Enough:
-		t.setTo(Set, median)
-	case t.state == Unset && in.WaitOver:
+	case t.state != Set && in.toldDecide():
+		t.setAtStart(in.Mono+in.Told.Offset, true)
+	case t.state != Set && in.clocksDecide():
+		t.setAtStart(in.Mono+in.Clocks.Offset, false)
+	case t.state == Unset && in.Waited && in.Alone:
 		t.setTo(Alone, in.Wall)
 	case t.state == Unset:
 		t.now = in.Wall
@@ -122,11 +132,75 @@ func (t *Time) Advance(in Input) time.Duration {
 	case !in.Clocks.Enough:
 		t.now += passed // the others' clocks are gone: the monotonic one goes on
 	default:
-		t.runTowards(passed, median)
-		// A machine that stood still is behind what a quorum has signed for: it may follow at once, up to the median.
-		if proven := min(in.Certified, median); proven > t.now {
-			t.setTo(Set, proven)
-		}
+		t.runTowards(passed, in.Mono+in.Clocks.Offset)
+	}
+	if t.state == Set {
+		t.hearTold(&in)
+		t.takeCertified(&in)
+	}
+	return t.now
+}
+
+// toldDecide reports whether a start takes the time that running producers tell. Of as few as Told.Needed some that lie might
+// hold it back, so they must agree with the clocks, or have been waited for.
+func (in *Input) toldDecide() bool {
+	if !in.Told.Enough {
+		return false
+	}
+	agrees := in.Clocks.Enough && (in.Told.Offset-in.Clocks.Offset).Abs() <= in.MaxError
+	return in.Told.Sure || agrees || in.Waited
+}
+
+// clocksDecide reports whether a start takes the time of the producers' clocks: too few producers run, as when a whole network
+// starts.
+func (in *Input) clocksDecide() bool {
+	return in.Clocks.Enough && !in.Told.Enough && (in.Waited || !in.Told.Awaited)
+}
+
+// setAtStart sets the time at the start of a node.
+func (t *Time) setAtStart(now time.Duration, told bool) {
+	t.setTo(Set, now)
+	t.fromTold, t.since, t.confirmed = told, now, false
+}
+
+// hearTold sets a time that was set by clocks right, also back, once running producers are heard of that cannot be outvoted. It
+// does so once: a time that others' times set again and again would walk.
+func (t *Time) hearTold(in *Input) {
+	if t.fromTold || !in.Told.Sure {
+		return
+	}
+	t.fromTold = true
+	if told := in.Mono + in.Told.Offset; (told - t.now).Abs() > in.MaxError {
+		t.setAtStart(told, true)
+	}
+}
+
+// takeCertified follows at once what a quorum has signed for: a machine that stood still is behind that. It goes no further than
+// the producers' clocks, or the times that running ones tell, since neither those nor a certificate alone move the time.
+func (t *Time) takeCertified(in *Input) {
+	if in.Certified <= 0 {
+		return
+	}
+	bound := t.now
+	if in.Clocks.Enough {
+		bound = max(bound, in.Mono+in.Clocks.Offset)
+	}
+	if in.Told.Enough {
+		bound = max(bound, in.Mono+in.Told.Offset)
+	}
+	t.confirmed = t.confirmed || in.Certified >= t.since && t.now-in.Certified <= MaxAge
+	if proven := min(in.Certified, bound); proven > t.now {
+		t.setTo(Set, proven)
+	}
+	t.behind = in.Certified > t.now+in.MaxError
+}
+
+// Told is the time at the last reading if others may go by it, else 0: it is set, a quorum has certified a block of a time since
+// that was the present then, and none of one to come. So a node tells none that has set its time ahead of a running network's, or is
+// behind it.
+func (t *Time) Told() time.Duration {
+	if t.state != Set || !t.confirmed || t.behind {
+		return 0
 	}
 	return t.now
 }
@@ -146,5 +220,5 @@ func (t *Time) runTowards(passed, target time.Duration) {
 // State says where the time comes from.
 func (t *Time) State() State { return t.state }
 
-// Sets counts the instants at which the time was set: it may have jumped then, and from Alone to Set also back.
+// Sets counts the instants at which the time was set: it may have jumped then, and at the start also back.
 func (t *Time) Sets() int { return t.sets }

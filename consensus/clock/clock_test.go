@@ -119,16 +119,16 @@ func TestTimeIsSetOnceAndThenFollows(t *testing.T) {
 	require.Equal(t, 113*second+10*time.Millisecond, x.Advance(Input{Mono: 13 * second, Clocks: enough(86400 * second)}), "a jump of a day moves it by 1 ms per second")
 	require.Equal(t, 123*second, x.Advance(Input{Mono: 23 * second, Clocks: enough(-86400 * second)}), "and back")
 	require.Equal(t, 133*second, x.Advance(Input{Mono: 33 * second, Clocks: enough(100 * second)}))
-	require.Equal(t, 143*second, x.Advance(Input{Mono: 43 * second, Wall: 7 * second, WaitOver: true}), "the others are gone: it runs on")
+	require.Equal(t, 143*second, x.Advance(Input{Mono: 43 * second, Wall: 7 * second, Waited: true, Alone: true}), "the others are gone: it runs on")
 	require.Equal(t, sets, x.Sets())
 }
 
 func TestTimeAlone(t *testing.T) {
 	var x Time
-	require.Equal(t, 500*second, x.Advance(Input{Mono: second, Wall: 500 * second, WaitOver: true}))
+	require.Equal(t, 500*second, x.Advance(Input{Mono: second, Wall: 500 * second, Waited: true, Alone: true}))
 	require.Equal(t, Alone, x.State())
-	require.Equal(t, 510*second+10*time.Millisecond, x.Advance(Input{Mono: 11 * second, Wall: 9999 * second, WaitOver: true}), "a jump of the own clock is followed slowly")
-	require.Equal(t, 112*second, x.Advance(Input{Mono: 12 * second, Wall: 512 * second, WaitOver: true, Clocks: enough(100 * second)}), "the others' clocks set it, also back")
+	require.Equal(t, 510*second+10*time.Millisecond, x.Advance(Input{Mono: 11 * second, Wall: 9999 * second, Waited: true, Alone: true}), "a jump of the own clock is followed slowly")
+	require.Equal(t, 112*second, x.Advance(Input{Mono: 12 * second, Wall: 512 * second, Waited: true, Alone: true, Clocks: enough(100 * second)}), "the others' clocks set it, also back")
 	require.Equal(t, Set, x.State())
 	require.Equal(t, 2, x.Sets())
 }
@@ -145,6 +145,18 @@ func TestTimeCatchesUpWithCertificates(t *testing.T) {
 	require.Equal(t, 101*second+hour, x.Advance(Input{Mono: second, Clocks: enough(100*second + hour), Certified: 99*second + 24*hour}), "not beyond the median")
 }
 
+// A reading that comes late, of an earlier instant, moves the time not at all, in no state.
+func TestLateReadingMovesNoTime(t *testing.T) {
+	for _, in := range []Input{{Clocks: enough(100 * second)}, {Wall: 111 * second, Waited: true, Alone: true}} {
+		var x Time
+		in.Mono = 10 * second
+		now := x.Advance(in)
+		x.Advance(Input{Mono: 11 * second, Wall: 112 * second, Clocks: in.Clocks, Waited: in.Waited, Alone: in.Alone})
+		require.Equal(t, now+second, x.Advance(Input{Mono: 4 * second, Wall: 112 * second, Clocks: in.Clocks, Waited: in.Waited, Alone: in.Alone}))
+		require.Equal(t, now+2*second, x.Advance(Input{Mono: 12 * second, Wall: 113 * second, Clocks: in.Clocks, Waited: in.Waited, Alone: in.Alone}))
+	}
+}
+
 // Once set the time never goes back and is never more than 1 ms per second faster or slower than the monotonic clock,
 // whatever the clocks say, as long as no certificate proves more.
 func TestSetTimeIsSteady(t *testing.T) {
@@ -156,7 +168,7 @@ func TestSetTimeIsSteady(t *testing.T) {
 		for range 500 {
 			passed := time.Duration(rng.Int64N(int64(3 * second)))
 			mono += passed
-			in := Input{Mono: mono, Wall: time.Duration(rng.Int64N(1 << 60)), Clocks: enough(time.Duration(rng.Int64N(1 << 50))), WaitOver: rng.IntN(2) == 0}
+			in := Input{Mono: mono, Wall: time.Duration(rng.Int64N(1 << 60)), Clocks: enough(time.Duration(rng.Int64N(1 << 50))), Waited: rng.IntN(2) == 0, Alone: true}
 			in.Clocks.Enough = rng.IntN(4) > 0
 			now := x.Advance(in)
 			require.LessOrEqual(t, now-last, passed+passed/1000)

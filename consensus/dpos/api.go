@@ -13,12 +13,13 @@ import (
 // What a caller does about a refused header, certificate or event. Test with errors.Is; every error of Step, Check and
 // the queries wraps one of them.
 var (
-	ErrInvalid       = errors.New("breaks a rule of consensus")                                        // penalise the sender
-	ErrUnknownParent = errors.New("block is not known")                                                // ask for the block that the error names
-	ErrFuture        = errors.New("slot is ahead of the clock")                                        // drop; it may be sent again later
-	ErrBelowLIB      = errors.New("at or below the last irreversible block, or on a branch that lost") // drop
-	ErrKnown         = errors.New("already known")                                                     // drop
-	ErrFull          = errors.New("no room for more side branches")                                    // drop; it may be sent again later
+	ErrInvalid       = errors.New("breaks a rule of consensus")                                           // penalise the sender
+	ErrUnknownParent = errors.New("block is not known")                                                   // ask for the block that the error names
+	ErrFuture        = errors.New("slot is ahead of the clock")                                           // drop; it may be sent again later
+	ErrBelowLIB      = errors.New("at or below the last irreversible block, or on a branch that lost")    // drop
+	ErrKnown         = errors.New("already known")                                                        // drop
+	ErrRecovered     = errors.New("the chain was recovered, and this node has not applied that recovery") // penalise a peer that agreed about the recoveries
+	ErrFull          = errors.New("no room for more side branches")                                       // drop; it may be sent again later
 )
 
 // Header is what the machine needs of a sealed header.
@@ -29,6 +30,7 @@ type Header struct {
 	QC, FC       *block.Certificate // from the consensus record; nil if absent
 	Next         block.Schedule     // nil unless the record announces one
 	Empty        bool               // no transactions
+	Recovery     common.Hash        // that the record names: only in the first block behind a recovery's base; else zero
 }
 
 // Point names the block.
@@ -40,11 +42,12 @@ func HeaderOf(h *block.SealedHeader) Header {
 	return Header{
 		Hash: h.Hash(), Parent: h.Parent(), Height: h.Number(), Slot: h.Slot(), Producer: h.Header.Coinbase,
 		QC: h.Record.QC, FC: h.Record.FC, Next: h.Record.Next, Empty: h.Header.TxHash == types.EmptyTxsHash,
+		Recovery: h.Record.Recovery,
 	}
 }
 
-// Event is one input of the machine: Tick, TimeSet, Clocks, Halt, HeaderEvent, Executed, Failed, VotesEvent, VerifiedVotesEvent, Tallied,
-// CertificateEvent, RangeEvent, Heard or Built.
+// Event is one input of the machine: Tick, TimeSet, Clocks, Halt, HeaderEvent, Executed, Failed, VotesEvent, VerifiedVotesEvent,
+// Tallied, CertificateEvent, RangeEvent, Begin, Renew, Heard, OwnSession, Accept or Built.
 type Event interface{ event() }
 
 type (
@@ -102,14 +105,33 @@ type (
 		Certificate *block.Certificate
 	}
 
-	// Heard says that another producer answered this start (rule 11): its handshake proved the account, and told all
-	// that it holds of ours. The caller verified what Certified and Told name.
+	// Begin begins a session (rule 11): the first one after a start, or one that Ready.Session asked for. It is recorded
+	// before anything that names it may leave. What was heard before counts no more.
+	Begin struct{ Session block.Session }
+
+	// Renew says that this node may not be the one that it was when its session began, as a machine image that was
+	// resumed is not: nothing is signed before a further session has been answered.
+	Renew struct{}
+
+	// Heard is what another node answered to a session of ours (rule 11). The caller verified that it is the producer's,
+	// and all that it names. What it proves counts whatever the session; as an answer it counts for the present one.
 	Heard struct {
-		Producer  common.Address
-		Height    uint64       // of the LIB that it showed
-		Certified uint64       // slot of a block above our LIB that a verified certificate of its proves final; 0: none
-		Told      []block.Vote // genuine votes of ours. Those that the log lacks enter it, and silence us
+		Producer  common.Address   // zero: an observer, who does not count
+		Session   block.Session    // that it answers
+		Height    uint64           // of the LIB that it showed
+		Certified uint64           // slot of a block above our LIB that a verified certificate of its proves final; 0: none
+		Justified uint64           // slot of the newest block that a verified certificate of its proves justified; 0: none
+		Told      []block.ToldVote // genuine votes of ours, with genuine certificates. Those that the log lacks enter it, and silence us
+		Sealed    uint64           // slot of a genuine seal of ours; 0: none
+		Sessions  []block.Session  // genuine sessions of ours
 	}
+
+	// OwnSession is a genuine session of ours that was met otherwise: another instance of this producer runs, or did.
+	OwnSession struct{ Session block.Session }
+
+	// Accept is the operator's word that one answer fewer than a quorum of others suffices to vote again below the floor
+	// that binds now (rule 11). Without a floor it does nothing.
+	Accept struct{}
 
 	// Built answers Ready.Produce. OK means that the block was sealed; it enters as a HeaderEvent of its own.
 	Built struct {
@@ -130,7 +152,11 @@ func (VerifiedVotesEvent) event() {}
 func (Tallied) event()            {}
 func (CertificateEvent) event()   {}
 func (RangeEvent) event()         {}
+func (Begin) event()              {}
+func (Renew) event()              {}
 func (Heard) event()              {}
+func (OwnSession) event()         {}
+func (Accept) event()             {}
 func (Built) event()              {}
 
 // Checks is what remains to be verified of a header that passed Check: signatures.
@@ -158,6 +184,7 @@ type Ready struct {
 	Dropped  []common.Hash // blocks on losing branches, invalid or evicted: delete their bodies. One may enter again later
 	Evidence []Evidence    // provable guilt, verified
 	Resend   []block.Vote  // ours, signed before: broadcast again, newest first (LIB stuck, or a restart)
+	Session  uint64        // begin a session of this number with a new nonce, and answer with Begin; 0: none
 	Alarm    time.Duration // next Tick wanted at this time since genesis; 0: none
 }
 
@@ -169,6 +196,7 @@ type Produce struct {
 	QC, FC    *block.Certificate // for the record
 	EmptyOnly bool               // rule 10: no transactions
 	Next      bool               // the record must carry the end-of-epoch call's schedule; if false it must not
+	Recovery  common.Hash        // the record must name it: the block is the first behind a recovery's base; zero: it must name none
 }
 
 // Tally asks to verify votes on one link, of distinct voters, and to aggregate them. Our own vote in it has a zero
@@ -189,6 +217,8 @@ type Final struct {
 	FC     *block.Certificate // proves it
 	QC     *block.Certificate // its prevotes; nil if only the FC is known
 	Root   *Root              // persist with the LIB: New starts from it
+	// Recovery is the one that proves it, where no FC does: the block is its base. Zero otherwise.
+	Recovery common.Hash
 }
 
 // RecordKind tells what was signed.
@@ -199,6 +229,10 @@ const (
 	RecordPrevote   RecordKind = 2 // Link
 	RecordPrecommit RecordKind = 3 // Link, with the QC that it rests on
 	RecordFloor     RecordKind = 4 // nothing was, and nothing may be that rests on a source of this Slot or below (rule 11)
+	RecordSession   RecordKind = 5 // Session: one of ours, begun or told
+	RecordAccept    RecordKind = 6 // the operator's word for the floor of Slot (rule 11)
+	RecordJustified RecordKind = 7 // no signature: QC, which a forgetful signer rests on
+	RecordRecovery  RecordKind = 8 // nothing is signed any more in a domain before that of Recovery (rule 13)
 )
 
 // SignRecord is one line of the WAL (rule 11). It is RLP-encodable as it stands.
@@ -208,7 +242,10 @@ type SignRecord struct {
 	Link block.Link // zero unless a vote
 	// QC is the certificate that a precommit rests on. It is on disk with the precommit: were it lost, with all who hold
 	// it, the precommit would bar every other branch for ever (rule 11). nil: it was not known, or is no longer needed.
-	QC *block.Certificate `rlp:"nilList,optional"`
+	QC      *block.Certificate `rlp:"nilList,optional"`
+	Session *block.Session     `rlp:"nilList,optional"` // of RecordSession
+	// Recovery is that of the domain in which it was signed, and binds; zero: the chain's first one. Of a session it says nothing.
+	Recovery common.Hash `rlp:"optional"`
 }
 
 // EvidenceKind names the broken rule.

@@ -220,9 +220,13 @@ func (c *chaos) work(n *chaosNode) {
 	}
 }
 
-func chaosSeeds(short, long int) int {
-	if os.Getenv("BORNODE_LONG") != "" {
-		return long
+// chaosSeeds are a third of the storms' in the long form.
+func chaosSeeds(short, storm int) int {
+	switch {
+	case os.Getenv("BORNODE_STORMS") != "":
+		return storm
+	case os.Getenv("BORNODE_LONG") != "":
+		return storm / 3
 	}
 	return short
 }

@@ -13,6 +13,8 @@ type Config struct {
 	Params block.Parameters
 	Self   common.Address // who signs; zero: an observer, who signs nothing
 
+	Recoveries []Recovery // that this node applied, oldest first (rule 13)
+
 	MaxAhead   uint64 // slots by which a signature may be ahead of its signer's time (max_clock_error is at most one), for rule 11
 	ClockBound uint64 // slots by which clocks of producers may differ, for rule 11
 
@@ -43,7 +45,7 @@ func (c *Config) Validate() error {
 	case p.SlotMillis > maxSlotMillis || p.TurnSlots > maxTurnSlots:
 		return errors.New("dpos: SlotMillis or TurnSlots is beyond reason")
 	}
-	return nil
+	return checkRecoveries(c.Recoveries)
 }
 
 // Bugs plants faults, each dropping one rule, so that the simulator and the exhaustive model can prove that their
@@ -59,6 +61,13 @@ type Bugs struct {
 	VoteBeforeExecute  bool // prevotes what it has not executed (rule 3)
 	ProduceTwice       bool // produces a slot again after a restart (rule 11)
 	SkipFirstSync      bool // signs at once after a start, whatever others know (rule 11, first sync and line)
+	SkipLine           bool // signs for slots that an earlier run may have signed for (rule 11)
+	FewAnswers         bool // more than f answers are enough, not a quorum with itself (rule 11)
+	IgnoreTold         bool // does not enter votes that it is told, nor falls silent for them (rule 11)
+	IgnoreSessions     bool // does not fall silent for a session that its log lacks (rule 11)
+	IgnoreJustified    bool // a forgetful one rests on any source once enough have answered (rule 11, J*)
+	FloorOnly          bool // a forgetful one waits for a source above its floor, whatever others answer (rule 11, (ii))
 	IgnoreStall        bool // neither slows down nor asks others to (rule 10)
+	KeepOldDomain      bool // takes what was signed before a recovery as signed in its domain (rule 13)
 	VolatileQC         bool // keeps the QC that a precommit rests on in memory only (rule 11)
 }

@@ -155,6 +155,9 @@ func TestJointTally(t *testing.T) {
 	require.Empty(t, c.drain().Tallies)
 	c.step(VotesEvent{votesOn(k, 4, 5)})
 	require.Empty(t, c.drain().Tallies)
+	of := c.link(block.Prevote, c.hashes[9])
+	c.step(VotesEvent{votesOn(of, 3, 4, 5, 6)})
+	require.Empty(t, c.drain().Tallies, "all of the new schedule are one of the old")
 	c.step(VotesEvent{votesOn(k, 3)}) // sits in both
 	rd := c.drain()
 	require.Len(t, rd.Tallies, 1)
@@ -165,6 +168,22 @@ func TestJointTally(t *testing.T) {
 	require.Equal(t, k, qc.Link)
 	require.Equal(t, 4, qc.Count(0))
 	require.Equal(t, 3, qc.Count(1))
+}
+
+// A producer that joins precommits no block that was counted before it had a seat, though its newest prevote is on a descendant.
+func TestJoinerPrecommitsNothingFromBeforeItsSeat(t *testing.T) {
+	c := newChainLab(t, func(c *Config) { c.Self, c.Signed = account(5), nil })
+	c.more(5)
+	c.more(1, withFC(c.fc(c.hashes[4])))
+	c.more(3) // 9 is joint
+	for _, h := range c.hashes[1:] {
+		c.step(Executed{h})
+	}
+	require.Equal(t, c.hashes[9:], prevotes(c.drain()))
+	c.step(CertificateEvent{c.qc(c.hashes[8])})
+	require.Empty(t, c.drain().Votes, "it has no seat there")
+	c.step(CertificateEvent{c.qc(c.hashes[9], 0, 1, 2, 3, 4, 6)})
+	require.Equal(t, c.hashes[9:], precommits(c.drain()))
 }
 
 // grown is a long branch with two changes under way and done, as headers, and what a certificate on its end looks like.
@@ -196,9 +215,9 @@ func TestRange(t *testing.T) {
 	checks, err := c.RangeChecks(hs, fc)
 	require.NoError(t, err)
 	require.Equal(t, []CertCheck{
-		{hs[5].FC, []block.Schedule{oldSchedule}},
-		{hs[10].FC, []block.Schedule{oldSchedule, newSchedule}},
-		{fc, []block.Schedule{newSchedule}},
+		{Certificate: hs[5].FC, Schedules: []block.Schedule{oldSchedule}},
+		{Certificate: hs[10].FC, Schedules: []block.Schedule{oldSchedule, newSchedule}},
+		{Certificate: fc, Schedules: []block.Schedule{newSchedule}},
 	}, checks, "one certificate per step of a change, and the newest")
 
 	// Refused ranges change nothing.

@@ -137,7 +137,7 @@ func (m *Machine) schedulesOf(x *pooled) []block.Schedule {
 	if x.node != nil {
 		return x.node.own.count
 	}
-	for _, r := range []*regime{m.tree.head().next, m.tree.root.next} {
+	for _, r := range m.comingRegimes() {
 		if r.cur.Index(x.Voter) >= 0 {
 			return []block.Schedule{r.cur}
 		}
@@ -180,11 +180,11 @@ func (m *Machine) convict() {
 
 // doubt has a vote in our own name verified that we do not know, unless it is already.
 func (m *Machine) doubt(x *pooled) {
-	if m.own.below(x.Target.Slot) || m.own.older(x.Link) || x.node != nil && !x.node.own.sits(x.Voter) {
+	if !m.inForceAt(x.Target.Slot) || m.own.older(x.Link) || x.node != nil && !x.node.own.sits(x.Voter) {
 		return
 	}
 	if x.alone {
-		m.own.recall(m, []block.Vote{x.Vote})
+		m.own.recallVotes(m, []block.ToldVote{{Vote: x.Vote}})
 		return
 	}
 	s := m.schedulesOf(x)
@@ -202,6 +202,6 @@ func (m *Machine) recognise(x *pooled) {
 	}
 	m.pool.ownCheck = false
 	if x.good {
-		m.own.recall(m, []block.Vote{x.Vote})
+		m.own.recallVotes(m, []block.ToldVote{{Vote: x.Vote}})
 	}
 }

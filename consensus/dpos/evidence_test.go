@@ -2,6 +2,7 @@ package dpos
 
 import (
 	"math/bits"
+	"slices"
 	"testing"
 	"time"
 
@@ -149,32 +150,41 @@ func TestEvidenceNamesTheKey(t *testing.T) {
 // Two wrong signatures can sum up right. A vote that counted in a sum is verified by itself before it accuses.
 func TestEvidenceIsVerifiedAlone(t *testing.T) {
 	for _, genuine := range []bool{true, false} {
-		l, a := voted(t, func(c *Config) { c.Self = common.Address{} })
-		x := l.add(genesisHash, 3)
-		y := l.add(a, 3, salt(1))
-		l.step(VotesEvent{votesOn(l.link(block.Prevote, x), 1, 2, 3)})
-		rd := l.drain()
-		require.Len(t, rd.Tallies, 1)
-		l.step(answer(rd.Tallies[0], common.Address{})) // the sum is right
-		require.Equal(t, x, l.Justified().Hash)
-		l.step(VotesEvent{votesOn(l.link(block.Prevote, y), 2)})
-		rd = l.drain()
-		require.Len(t, rd.Tallies, 2, "both votes, though one was in a good sum")
-		for _, q := range rd.Tallies {
-			require.Len(t, q.Votes, 1)
-			res := Tallied{ID: q.ID}
-			if !genuine && q.Link.Target.Hash == x {
-				res.Bad = []common.Address{account(2)}
-			}
-			l.step(res)
-		}
-		ev := targetsOf(l.drain().Evidence, DoubleVote)
-		if !genuine {
-			require.Empty(t, ev)
-			require.Empty(t, l.pool.suspects)
-			continue
-		}
-		require.Len(t, ev, 1)
-		require.Equal(t, account(2), ev[0].Guilty)
+		evidenceOfASum(t, genuine, false)
+		evidenceOfASum(t, genuine, true)
 	}
+}
+
+// evidenceOfASum has two prevotes of one voter verified, one of which was in a good sum, in either order.
+func evidenceOfASum(t *testing.T, genuine, newestFirst bool) {
+	l, a := voted(t, func(c *Config) { c.Self = common.Address{} })
+	x := l.add(genesisHash, 3)
+	y := l.add(a, 3, salt(1))
+	l.step(VotesEvent{votesOn(l.link(block.Prevote, x), 1, 2, 3)})
+	rd := l.drain()
+	require.Len(t, rd.Tallies, 1)
+	l.step(answer(rd.Tallies[0], common.Address{})) // the sum is right
+	require.Equal(t, x, l.Justified().Hash)
+	l.step(VotesEvent{votesOn(l.link(block.Prevote, y), 2)})
+	rd = l.drain()
+	require.Len(t, rd.Tallies, 2, "both votes, though one was in a good sum")
+	if newestFirst {
+		slices.Reverse(rd.Tallies)
+	}
+	for _, q := range rd.Tallies {
+		require.Len(t, q.Votes, 1)
+		res := Tallied{ID: q.ID}
+		if !genuine && q.Link.Target.Hash == x {
+			res.Bad = []common.Address{account(2)}
+		}
+		l.step(res)
+	}
+	ev := targetsOf(l.drain().Evidence, DoubleVote)
+	if !genuine {
+		require.Empty(t, ev)
+		require.Empty(t, l.pool.suspects)
+		return
+	}
+	require.Len(t, ev, 1)
+	require.Equal(t, account(2), ev[0].Guilty)
 }

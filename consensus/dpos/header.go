@@ -21,18 +21,22 @@ func (u *rules) extend(parent *node, h *Header) (*node, error) {
 	if h.Height != parent.Height+1 || h.Slot <= parent.Slot {
 		return nil, fmt.Errorf("%w: block %s has height %d and slot %d on a parent with %d and %d", ErrInvalid, h.Hash, h.Height, h.Slot, parent.Height, parent.Slot)
 	}
+	if err := u.checkRecovered(parent, h); err != nil {
+		return nil, err
+	}
 	if o := parent.next.cur.Owner(h.Slot, u.p.TurnSlots); o.Account != h.Producer {
 		return nil, fmt.Errorf("%w: block %d %s by %s, slot %d belongs to %s", ErrInvalid, h.Height, h.Hash, h.Producer, h.Slot, o.Account)
 	}
-	n := &node{Header: *h, parent: parent, jump: jumpOf(parent), source: parent.source, final: parent.final, own: parent.next, leaf: -1}
+	source, final := u.provenBelow(parent)
+	n := &node{Header: *h, parent: parent, jump: jumpOf(parent), source: source, final: final, own: parent.next, leaf: -1}
 	if h.QC != nil {
-		if _, err := u.certify(h.QC, block.Prevote, parent, parent.source.Slot); err != nil {
+		if _, err := u.certify(h.QC, block.Prevote, parent, source.Slot); err != nil {
 			return nil, err
 		}
 		n.source = h.QC.Target
 	}
 	if h.FC != nil {
-		a, err := u.certify(h.FC, block.Precommit, parent, parent.final.Slot)
+		a, err := u.certify(h.FC, block.Precommit, parent, final.Slot)
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +58,7 @@ func (u *rules) extend(parent *node, h *Header) (*node, error) {
 			return nil, err
 		}
 	}
-	n.next = n.own.after(&u.p, h, n.final.Height)
+	n.next = u.regimeBehind(n.Point(), n.own.after(&u.p, h, n.final.Height))
 	return n, nil
 }
 

@@ -84,7 +84,7 @@ func TestHeaderRules(t *testing.T) {
 		n := 0
 		for _, k := range []*block.Certificate{tc.h.QC, tc.h.FC} {
 			if k != nil {
-				require.Equal(t, CertCheck{k, []block.Schedule{firstN(4)}}, checks.Certificates[n], tc.name)
+				require.Equal(t, CertCheck{Certificate: k, Schedules: []block.Schedule{firstN(4)}}, checks.Certificates[n], tc.name)
 				n++
 			}
 		}
@@ -129,6 +129,24 @@ func TestLastBlockOfEpochAnnounces(t *testing.T) {
 	_, err = l.Check(l.child(c, 4, withNext(next)))
 	require.ErrorIs(t, err, ErrInvalid)
 	l.grow(c, 4)
+}
+
+// A block of its own carries no certificate that its parent's chain proves already.
+func TestOwnBlockProvesNothingTwice(t *testing.T) {
+	l := newLab(t, nil)
+	l.slotBegins(10)
+	a := l.grow(genesisHash, 1)
+	l.step(CertificateEvent{l.qc(a)})
+	l.step(CertificateEvent{l.fc(a)})
+	p := l.slotBegins(12).Produce
+	require.Equal(t, a, p.FC.Target.Hash)
+	require.Nil(t, p.QC, "the FC proves that")
+	l.slotBegins(13)
+	b := l.grow(a, 13, withFC(p.FC))
+	p = l.slotBegins(16).Produce
+	require.Equal(t, b, p.Parent)
+	require.Nil(t, p.FC)
+	require.Nil(t, p.QC)
 }
 
 // Rule 10: far above the proven final block only empty blocks with long gaps; full speed once a record proves more.

@@ -81,12 +81,15 @@ func (m *Machine) judgeVote(v *block.Vote) JudgedVote {
 		return refuse(VoteIrrelevant)
 	case m.future(v.Target.Slot):
 		return refuse(VoteFuture)
-	case v.Voter == m.cfg.Self && (m.own.cast(v.Link) || m.own.below(v.Target.Slot) || m.own.older(v.Link)):
+	case v.Voter == m.cfg.Self && (m.own.cast(v.Link) || m.own.older(v.Link)):
 		return refuse(VoteIrrelevant)
 	}
 	n := m.tree.nodes[v.Target.Hash]
 	if n == nil {
 		return m.judgeUnknown(v)
+	}
+	if !m.inForce(n.own) {
+		return refuse(VoteIrrelevant) // bound to a domain that is over
 	}
 	if !n.own.sits(v.Voter) {
 		if m.seated(v) == nil {
@@ -112,7 +115,7 @@ func (m *Machine) judgeUnknown(v *block.Vote) JudgedVote {
 	if len(keys) == 0 {
 		// Between the LIB and a target less than an epoch above it lies one change of regime at most, and whoever counts
 		// after that is in the LIB's own regime already.
-		if v.Target.Slot-m.tree.root.Slot < m.p.EpochBlocks {
+		if v.Target.Slot-m.tree.root.Slot < m.p.EpochBlocks && m.awaitsBase() == nil {
 			return JudgedVote{Verdict: VoteStranger}
 		}
 		return JudgedVote{Verdict: VoteIrrelevant}
@@ -136,7 +139,7 @@ func (m *Machine) VoteKeys(a common.Address) (keys []block.BLSKey) {
 			keys = append(keys, s[i].Key)
 		}
 	}
-	for _, r := range []*regime{m.tree.head().next, m.tree.root.next} {
+	for _, r := range m.comingRegimes() {
 		for _, s := range r.count {
 			add(s)
 		}

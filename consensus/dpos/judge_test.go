@@ -164,9 +164,15 @@ func TestVerifiedVotesDisplaceForgeries(t *testing.T) {
 func TestVerifiedVoteInOurName(t *testing.T) {
 	l := newLab(t, nil)
 	l.slotBegins(20)
-	l.verified([]block.Vote{onUnknown(20, 1, 0)})
+	l.verified([]block.Vote{onUnknown(19, 1, 0)})
 	require.True(t, l.Silent())
+	require.Equal(t, VoteIrrelevant, l.verdictOf(onUnknown(19, 1, 0)), "it is in the log now")
+	floor := l.Waiting().Floor
+	require.Equal(t, VoteAccepted, l.verdictOf(onUnknown(20, 2, 0)), "one below the floor enters the log too")
+	l.verified([]block.Vote{onUnknown(20, 2, 0)})
+	require.Equal(t, floor, l.Waiting().Floor)
 	require.Equal(t, VoteIrrelevant, l.verdictOf(onUnknown(20, 2, 0)))
+	require.Equal(t, VoteIrrelevant, l.verdictOf(onUnknown(18, 2, 0)), "older than all that the log holds")
 }
 
 // While a producer changes its key, a vote on an unknown block may be under either: it is judged by both.

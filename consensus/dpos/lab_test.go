@@ -61,6 +61,9 @@ func merged(a, b Ready) Ready {
 	a.Dropped = append(a.Dropped, b.Dropped...)
 	a.Evidence = append(a.Evidence, b.Evidence...)
 	a.Resend = append(a.Resend, b.Resend...)
+	if b.Session != 0 {
+		a.Session = b.Session
+	}
 	if b.Produce != nil {
 		a.Produce = b.Produce
 	}

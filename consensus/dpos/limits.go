@@ -20,6 +20,7 @@ const (
 	maxRootBytes        = 1 << 30 // a stored Root: our own bytes, large only after a stall of months
 	maxSlotMillis       = 3600_000
 	maxTurnSlots        = 1 << 20
+	maxSessions         = 16 // of our own that the log holds
 	resendSlots         = 8  // slots without a move of the LIB before our votes are sent again
 	patienceWindowSlots = 32 // rule 8
 	maxPatientLeaves    = 16 // leaves judged for one vote

@@ -60,12 +60,17 @@ func New(cfg Config, root *Root) (*Machine, error) {
 		}
 	}
 	m := &Machine{
-		rules: rules{cfg.Params, cfg.Bugs}, cfg: cfg, tree: newTree(root.node()), failed: newMemory[common.Hash](maxFailed),
+		rules: rules{cfg.Params, cfg.Bugs, cfg.Recoveries}, cfg: cfg, tree: newTree(root.node()), failed: newMemory[common.Hash](maxFailed),
 		reported: make(map[seat]bool), dirty: true,
+	}
+	m.tree.root.next = m.regimeBehind(m.tree.root.Point(), m.tree.root.next)
+	if err := errors.Join(m.checkRoot(m.tree.root), m.checkLog(cfg.Signed)); err != nil {
+		return nil, err
 	}
 	m.told = m.tree.root.Hash
 	m.pool = newPool()
-	m.own = newSigner(&cfg)
+	m.own = newSigner(&cfg, m.Domain())
+	m.own.enterDomain(m)
 	m.own.trim(m.tree.root)
 	return m, nil
 }
@@ -102,8 +107,16 @@ func (m *Machine) Step(ev Event) error {
 		return m.certificate(ev.Certificate)
 	case RangeEvent:
 		return m.enterRange(ev.Headers, ev.Certificate)
+	case Begin:
+		m.beginSession(ev.Session)
+	case Renew:
+		m.renewSession()
 	case Heard:
-		m.hear(&ev)
+		m.hearAnswer(&ev)
+	case OwnSession:
+		m.meetSession(ev.Session)
+	case Accept:
+		m.acceptAnswers()
 	case Built:
 		// A slot that was not used stays used: its record is in the WAL.
 	default:
@@ -123,7 +136,7 @@ func (m *Machine) tick(now time.Duration) {
 		if now < 0 && now%m.p.Slot() != 0 {
 			began-- // rounded down: slots before genesis are negative
 		}
-		m.first.begin(&m.cfg, began)
+		m.first.drawLine(&m.cfg, began)
 	}
 	j := m.tree.just.Point()
 	switch {
@@ -193,6 +206,7 @@ func (m *Machine) enter(h *Header) error {
 	if c := h.FC; c != nil {
 		m.apply(n.ancestor(c.Target), c)
 	}
+	m.finalizeBase(n)
 	return nil
 }
 
@@ -247,7 +261,7 @@ func (m *Machine) room(n *node) error {
 func (m *Machine) remove(n *node) {
 	m.out.Dropped = m.tree.detach(n, m.out.Dropped)
 	m.tree.refresh()
-	m.pool.prune(m.tree.root.Slot, m.tree.root.next)
+	m.pool.pruneVotes(m.tree.root.Slot)
 	m.dirty = true
 }
 
@@ -336,8 +350,12 @@ func (m *Machine) finalize(n *node) {
 		f.Hashes = append(f.Hashes, x.Hash)
 	}
 	f.Point, f.Height, f.FC, f.QC, f.Root = n.Point(), n.Height, n.fc, n.qc, rootOf(n)
+	f.Recovery = common.Hash{}
+	if r := m.recoveryAt(n.Point()); r != nil && n.fc == nil {
+		f.Recovery = r.Hash
+	}
 	m.out.Dropped = append(m.out.Dropped, dropped...)
-	m.pool.prune(n.Slot, n.next)
+	m.pool.pruneVotes(n.Slot)
 	m.own.trim(n)
 	for s := range m.reported {
 		if s.slot <= n.Slot {

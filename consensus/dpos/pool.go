@@ -28,7 +28,6 @@ type voter struct {
 	known   []*pooled
 	unknown []*pooled
 	caught  map[offence]bool // told already
-	past    [2]block.Vote    // newest verified prevote and precommit that left with the LIB: what the voter is told after its restart
 }
 
 // tally gathers the votes on one block of one kind.
@@ -382,19 +381,6 @@ func without(list []*pooled, x *pooled) []*pooled {
 	return list
 }
 
-// remember keeps the newest verified vote of each kind that is about to leave with the LIB.
-func (w *voter) remember(lib uint64) {
-	for _, x := range w.known {
-		i := 0
-		if x.Kind == block.Precommit {
-			i = 1
-		}
-		if x.good && x.Signature != (block.BLSSignature{}) && x.Target.Slot <= lib && x.Target.Slot > w.past[i].Target.Slot {
-			w.past[i] = x.Vote
-		}
-	}
-}
-
 // sortVotes sorts newest first, by target, then kind.
 func sortVotes(vs []block.Vote) {
 	sort.SliceStable(vs, func(i, j int) bool {
@@ -406,13 +392,11 @@ func sortVotes(vs []block.Vote) {
 	})
 }
 
-// prune forgets votes at or below the LIB and on blocks that left, and voters without votes. Of who has a seat the
-// newest votes are remembered.
-func (p *pool) prune(lib uint64, seats *regime) {
+// pruneVotes forgets votes at or below the LIB and on blocks that left, and voters without votes.
+func (p *pool) pruneVotes(lib uint64) {
 	voters := p.voters[:0]
 	p.unknown = 0
 	for _, w := range p.voters {
-		w.remember(lib)
 		w.known = kept(w.known, lib)
 		w.unknown = kept(w.unknown, lib)
 		p.unknown += len(w.unknown)
@@ -421,7 +405,7 @@ func (p *pool) prune(lib uint64, seats *regime) {
 				delete(w.caught, o)
 			}
 		}
-		if len(w.known)+len(w.unknown)+len(w.caught) == 0 && (w.past == [2]block.Vote{} || !seats.knows(w.account)) {
+		if len(w.known)+len(w.unknown)+len(w.caught) == 0 {
 			delete(p.index, w.account)
 			continue
 		}

@@ -243,8 +243,21 @@ func TestCrossVoteIsEvidence(t *testing.T) {
 		require.Equal(t, firstN(4)[3].Key, ev[0].Key)
 		require.Equal(t, []common.Hash{y.Hash, x, genesisHash}, ev[0].Path)
 	}
-	// On one branch, or from a source at B or above: no offence.
+	// On the slot behind B's already.
 	l, a := voted(t, nil)
+	near := l.add(genesisHash, 2)
+	l.step(VotesEvent{votesOn(l.link(block.Precommit, a), 3)})
+	l.step(VotesEvent{votesOn(l.link(block.Prevote, near), 3)})
+	require.Len(t, targetsOf(l.answerAll(l.drain()).Evidence, CrossVote), 1)
+	// From a source of B's own slot: whoever made two blocks of one slot is guilty, not who votes on.
+	l, a = voted(t, nil)
+	twin := l.add(genesisHash, 1, salt(1))
+	above := l.add(twin, 3, withQC(l.qc(twin)))
+	l.step(VotesEvent{votesOn(l.link(block.Precommit, a), 3)})
+	l.step(VotesEvent{votesOn(l.link(block.Prevote, above), 3)})
+	require.Empty(t, targetsOf(l.answerAll(l.drain()).Evidence, CrossVote))
+	// On one branch, or from a source at B or above: no offence.
+	l, a = voted(t, nil)
 	b := l.add(a, 3)
 	l.step(VotesEvent{votesOn(l.link(block.Precommit, a), 3)})
 	l.step(VotesEvent{votesOn(l.link(block.Prevote, b), 3)})

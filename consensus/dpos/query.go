@@ -18,10 +18,14 @@ func (m *Machine) Check(h Header) (Checks, error) {
 	c := Checks{Producer: n.own.cur.Owner(h.Slot, m.p.TurnSlots)}
 	for _, x := range []*block.Certificate{h.QC, h.FC} {
 		if x != nil {
-			c.Certificates = append(c.Certificates, CertCheck{x, m.counting(n.ancestor(x.Target).own)})
+			c.Certificates = append(c.Certificates, m.certCheck(x, n.ancestor(x.Target)))
 		}
 	}
 	return c, nil
+}
+
+func (m *Machine) certCheck(c *block.Certificate, target *node) CertCheck {
+	return CertCheck{c, m.counting(target.own)}
 }
 
 // CertificateSchedules gives the schedules for which a certificate's signatures must be verified. The certificate's
@@ -109,6 +113,34 @@ func (m *Machine) Justified() block.Point { return m.tree.just.Point() }
 
 // BestQC is the newest prevote certificate known; nil if the newest justified block has none that we saw.
 func (m *Machine) BestQC() *block.Certificate { return m.tree.just.qc }
+
+// QCOf is the prevote certificate of a block; nil if it is not known.
+func (m *Machine) QCOf(p block.Point) *block.Certificate {
+	if n := m.tree.nodes[p.Hash]; n != nil && n.qc != nil {
+		return n.qc
+	}
+	return m.own.proofs[p]
+}
+
+// NewestBy is the block of the highest slot above the LIB that an account sealed.
+func (m *Machine) NewestBy(a common.Address) (newest Header, ok bool) {
+	for _, n := range m.tree.nodes {
+		if n != m.tree.root && n.Producer == a && (!ok || n.Slot > newest.Slot || n.Slot == newest.Slot && n.Hash.Cmp(newest.Hash) < 0) {
+			newest, ok = n.Header, true
+		}
+	}
+	return newest, ok
+}
+
+// Sits reports whether an account has a seat in a schedule at the head or at the LIB, or will have one.
+func (m *Machine) Sits(a common.Address) bool {
+	for _, r := range m.comingRegimes() {
+		if r.knows(a) {
+			return true
+		}
+	}
+	return false
+}
 
 // BestFC proves the LIB; nil at genesis.
 func (m *Machine) BestFC() *block.Certificate { return m.tree.root.fc }

@@ -52,7 +52,7 @@ func (m *Machine) run(headers []Header, target common.Hash) (nodes []*node, move
 		// The block's children live under another regime because fc proves something final. What was proven before
 		// the range began was verified then.
 		if was := n.own.stage; n.next != n.own && was != settled && fc != nil {
-			moved = append(moved, CertCheck{fc, m.counting(n.ancestor(fc.Target).own)})
+			moved = append(moved, m.certCheck(fc, n.ancestor(fc.Target)))
 		}
 		prev = n
 	}
@@ -77,7 +77,7 @@ func (m *Machine) RangeChecks(headers []Header, c *block.Certificate) ([]CertChe
 	if err != nil {
 		return nil, err
 	}
-	return append(moved, CertCheck{c, m.counting(nodes[len(nodes)-1].own)}), nil
+	return append(moved, m.certCheck(c, nodes[len(nodes)-1])), nil
 }
 
 func (m *Machine) ranged(headers []Header, c *block.Certificate) ([]*node, []CertCheck, error) {

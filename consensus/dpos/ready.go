@@ -26,6 +26,7 @@ func (m *Machine) Ready() (Ready, bool) {
 		}
 	}
 	m.resend(&rd)
+	m.askSession(&rd)
 	if a := m.alarm(); a != m.toldAlarm {
 		rd.Alarm, m.toldAlarm = a, a
 	}
@@ -41,7 +42,7 @@ func (m *Machine) Ready() (Ready, bool) {
 
 func (rd *Ready) empty() bool {
 	return len(rd.Records)+len(rd.Votes)+len(rd.Tallies)+len(rd.Dropped)+len(rd.Evidence)+len(rd.Resend) == 0 &&
-		rd.Produce == nil && rd.Head == (common.Hash{}) && rd.Final == nil && rd.Alarm == 0
+		rd.Session == 0 && rd.Produce == nil && rd.Head == (common.Hash{}) && rd.Final == nil && rd.Alarm == 0
 }
 
 // Advance says that the last Ready's records are durable and its other duties are taken care of.
@@ -71,6 +72,10 @@ func (m *Machine) produce(rd *Ready) {
 	if m.cfg.Self == (common.Address{}) || !m.ticked || m.now < 0 || m.slot <= h.Slot || !m.maySeal() || !m.maySealNow() {
 		return
 	}
+	r := m.recoveryAt(h.Point())
+	if !m.inForce(h.next) || r != nil && m.slot < r.FirstSlot {
+		return
+	}
 	at, done := slices.BinarySearch(s.produced, m.slot)
 	if done { // the log holds every slot above the LIB's that was sealed, in whatever order
 		return
@@ -79,11 +84,15 @@ func (m *Machine) produce(rd *Ready) {
 		return
 	}
 	p := &Produce{Slot: m.slot, Parent: h.Hash, Height: h.Height + 1, Next: m.announces(h.next, h.Height+1)}
-	source, final := h.source, h.final.Height
-	if r := m.tree.root; r.fc != nil && r.Slot > h.final.Slot {
-		p.FC, final = r.fc, r.Height
-		if r.Slot > source.Slot {
-			source = r.Point()
+	source, proven := m.provenBelow(h)
+	final := proven.Height
+	if r != nil {
+		p.Recovery = r.Hash
+	}
+	if lib := m.tree.root; lib.fc != nil && lib.Slot > proven.Slot {
+		p.FC, final = lib.fc, lib.Height
+		if lib.Slot > source.Slot {
+			source = lib.Point()
 		}
 	}
 	for n := h; n != nil && n.Slot > source.Slot; n = n.parent {
@@ -96,7 +105,7 @@ func (m *Machine) produce(rd *Ready) {
 		return
 	}
 	s.produced = slices.Insert(s.produced, at, m.slot)
-	rd.Records = append(rd.Records, SignRecord{Kind: RecordProduced, Slot: m.slot})
+	rd.Records = append(rd.Records, SignRecord{Kind: RecordProduced, Slot: m.slot, Recovery: s.domain})
 	rd.Produce = p
 }
 

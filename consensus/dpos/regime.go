@@ -24,6 +24,9 @@ type regime struct {
 	other block.Schedule // announced: the next one; joint: the old one
 	mark  uint64         // height; announced: of the announcing block; joint: of the first block counted under both
 	count []block.Schedule
+
+	domain common.Hash      // the recovery that blocks of this regime are bound to; zero: none
+	before []block.Schedule // that counted behind the recovery's base in the domain before; nil if there is none
 }
 
 func newRegime(s stage, cur, other block.Schedule, mark uint64) *regime {
@@ -40,15 +43,19 @@ func (r *regime) after(p *block.Parameters, h *Header, finalHeight uint64) *regi
 	if !p.EpochEnd(h.Height) {
 		return r
 	}
+	next := r
 	switch {
 	case r.stage == settled && len(h.Next) > 0 && !h.Next.Equal(r.cur):
-		return newRegime(announced, r.cur, h.Next, h.Height)
+		next = newRegime(announced, r.cur, h.Next, h.Height)
 	case r.stage == announced && finalHeight >= r.mark:
-		return newRegime(joint, r.other, r.cur, h.Height+1)
+		next = newRegime(joint, r.other, r.cur, h.Height+1)
 	case r.stage == joint && finalHeight >= r.mark:
-		return newRegime(settled, r.cur, nil, 0)
+		next = newRegime(settled, r.cur, nil, 0)
 	}
-	return r
+	if next != r {
+		next.domain, next.before = r.domain, r.before
+	}
+	return next
 }
 
 // sits reports whether the account's votes on a block of this regime count.
@@ -82,6 +89,8 @@ func checkSchedule(s block.Schedule) error {
 type rules struct {
 	p    block.Parameters
 	bugs Bugs
+
+	recoveries []Recovery
 }
 
 func (u *rules) quorum(s block.Schedule) int {

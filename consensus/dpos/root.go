@@ -45,6 +45,9 @@ func (r *Root) Height() uint64 { return r.header.Height }
 // Schedule is who produces children of the last irreversible block.
 func (r *Root) Schedule() block.Schedule { return r.next.cur }
 
+// Recovery is the newest one at or below the last irreversible block; zero: there is none.
+func (r *Root) Recovery() common.Hash { return r.next.domain }
+
 // Certificates are the newest proofs: of the block's prevotes (nil if never seen) and of its finality (nil for genesis).
 func (r *Root) Certificates() (qc, fc *block.Certificate) { return r.qc, r.fc }
 
@@ -55,6 +58,8 @@ type (
 		Stage      uint8
 		Cur, Other block.Schedule
 		Mark       uint64
+		Domain     common.Hash      `rlp:"optional"`
+		Before     []block.Schedule `rlp:"optional"`
 	}
 	tailWire struct {
 		Slot   uint64
@@ -93,7 +98,7 @@ func (r *Root) Encode() []byte {
 			}
 		}
 		order = append(order, g)
-		w.Regimes = append(w.Regimes, regimeWire{uint8(g.stage), g.cur, g.other, g.mark})
+		w.Regimes = append(w.Regimes, regimeWire{uint8(g.stage), g.cur, g.other, g.mark, g.domain, g.before})
 		return uint64(len(order) - 1)
 	}
 	w.Own, w.Next = index(r.own), index(r.next)
@@ -133,7 +138,7 @@ func (w *rootWire) root() (*Root, error) {
 	regimes := make([]*regime, len(w.Regimes))
 	for i := range w.Regimes {
 		g := &w.Regimes[i]
-		if g.Stage > uint8(joint) || checkSchedule(g.Cur) != nil || (g.Stage == uint8(settled)) != (len(g.Other) == 0) ||
+		if g.Stage > uint8(joint) || len(g.Before) > 2 || checkSchedule(g.Cur) != nil || (g.Stage == uint8(settled)) != (len(g.Other) == 0) ||
 			len(g.Other) > 0 && checkSchedule(g.Other) != nil {
 			return nil, fmt.Errorf("%w: schedules %d", errRoot, i)
 		}
@@ -141,6 +146,7 @@ func (w *rootWire) root() (*Root, error) {
 			g.Other = nil
 		}
 		regimes[i] = newRegime(stage(g.Stage), g.Cur, g.Other, g.Mark)
+		regimes[i].domain, regimes[i].before = g.Domain, g.Before
 	}
 	n := uint64(len(regimes))
 	switch {
@@ -181,7 +187,7 @@ func (r *Root) node() *node {
 // rootOf is the Root of a node that became the LIB. It cuts off the ancestors that no certificate may name any more.
 func rootOf(n *node) *Root {
 	h := n.Header
-	h.QC, h.FC, h.Next = nil, nil, nil
+	h.QC, h.FC, h.Next, h.Recovery = nil, nil, nil, common.Hash{}
 	r := &Root{header: h, source: n.source, final: n.final, own: n.own, next: n.next, qc: n.qc, fc: n.fc}
 	x := n
 	for x.parent != nil && x.parent.Height > n.final.Height {

@@ -1,6 +1,8 @@
 package dpos
 
 import (
+	"cmp"
+	"slices"
 	"sort"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -17,18 +19,24 @@ type signer struct {
 	proofs     map[block.Point]*block.Certificate // QCs that the log holds, above the LIB, by target
 	floor      uint64                             // sign nothing that rests on a source of this slot or below
 	floored    bool
-	waiting    bool // SilentUntilProven, and the clock was not told yet
-	lost       bool // as waiting, for what was met before the first Tick
+	accepted   bool            // the operator's word for this floor
+	sessions   []block.Session // ours, newest last: begun here, or told
+	waiting    bool            // SilentUntilProven, and the clock was not told yet
+	lost       bool            // as waiting, for what was met before the first Tick
 	lostSlot   uint64
+	domain     common.Hash // the newest recovery; what was signed before it binds no more
 	bugs       Bugs
 }
 
-func newSigner(cfg *Config) signer {
-	s := signer{waiting: cfg.SilentUntilProven, bugs: cfg.Bugs, proofs: make(map[block.Point]*block.Certificate)}
+func newSigner(cfg *Config, domain common.Hash) signer {
+	s := signer{domain: domain, waiting: cfg.SilentUntilProven, bugs: cfg.Bugs, proofs: make(map[block.Point]*block.Certificate)}
 	if cfg.Bugs.ForgetWAL {
 		return s
 	}
 	for _, r := range cfg.Signed {
+		if r.Recovery != domain && r.Kind != RecordSession && !cfg.Bugs.KeepOldDomain {
+			continue
+		}
 		switch r.Kind {
 		case RecordProduced:
 			if !cfg.Bugs.ProduceTwice {
@@ -41,7 +49,14 @@ func newSigner(cfg *Config) signer {
 			s.prove(r.QC)
 		case RecordFloor:
 			s.floor, s.floored = max(s.floor, r.Slot), true
+		case RecordJustified:
+			s.prove(r.QC)
+		case RecordSession:
+			s.keepSession(r.Session)
 		}
+	}
+	for _, r := range cfg.Signed {
+		s.accepted = s.accepted || r.Kind == RecordAccept && r.Slot == s.floor && s.floored && r.Recovery == domain
 	}
 	sort.Slice(s.produced, func(i, j int) bool { return s.produced[i] < s.produced[j] })
 	s.prevotes, s.precommits = ordered(s.prevotes), ordered(s.precommits)
@@ -156,21 +171,24 @@ func (s *signer) silence(m *Machine, slot uint64) {
 		s.lost, s.lostSlot = true, max(s.lostSlot, slot)
 		return
 	}
-	f := max(slot, m.slot) + m.cfg.ClockBound + m.cfg.MaxAhead
+	f := max(slot, m.slot, m.first.line) + m.cfg.ClockBound + m.cfg.MaxAhead
 	if s.floored && f <= s.floor {
 		return
 	}
-	s.floor, s.floored = f, true
-	m.out.Records = append(m.out.Records, SignRecord{Kind: RecordFloor, Slot: f})
+	s.floor, s.floored, s.accepted = f, true, false
+	m.first.floored = true
+	m.out.Records = append(m.out.Records, SignRecord{Kind: RecordFloor, Slot: f, Recovery: s.domain})
 	m.dirty = true
 }
 
-// recall enters genuine votes of ours that the log lacks, as if cast just now, and silences us: who signed them and
+// recallVotes enters genuine votes of ours that the log lacks, as if cast just now, and silences us: who signed them and
 // does not know may have signed more.
-func (s *signer) recall(m *Machine, votes []block.Vote) {
+func (s *signer) recallVotes(m *Machine, votes []block.ToldVote) {
+	votes = slices.Clone(votes) // the oldest first: what is older than all that the log holds counts as forgotten in order
+	slices.SortStableFunc(votes, func(a, b block.ToldVote) int { return cmp.Compare(a.Vote.Target.Slot, b.Vote.Target.Slot) })
 	for i := range votes {
-		l := votes[i].Link
-		if s.cast(l) || s.older(l) {
+		l := votes[i].Vote.Link
+		if !m.inForceAt(l.Target.Slot) || s.cast(l) || s.older(l) || s.bugs.IgnoreTold {
 			continue
 		}
 		if s.bugs.ForgetWAL {
@@ -181,10 +199,14 @@ func (s *signer) recall(m *Machine, votes []block.Vote) {
 		switch l.Kind {
 		case block.Prevote:
 			s.prevotes = add(s.prevotes, l)
-			m.out.Records = append(m.out.Records, SignRecord{Kind: RecordPrevote, Slot: l.Target.Slot, Link: l})
+			m.out.Records = append(m.out.Records, s.record(RecordPrevote, l))
 		case block.Precommit:
 			s.precommits = add(s.precommits, l)
-			m.out.Records = append(m.out.Records, SignRecord{Kind: RecordPrecommit, Slot: l.Target.Slot, Link: l})
+			s.prove(votes[i].QC)
+			m.out.Records = append(m.out.Records, s.record(RecordPrecommit, l))
+			if n := m.tree.nodes[l.Target.Hash]; n != nil {
+				m.reprove(n)
+			}
 		}
 		m.dirty = true
 		if !known {
@@ -196,7 +218,7 @@ func (s *signer) recall(m *Machine, votes []block.Vote) {
 // certified looks for a vote of ours in a verified certificate on n that we do not remember. The certificate proves
 // that we signed, though the vote itself is not in it.
 func (s *signer) certified(m *Machine, n *node, c *block.Certificate) {
-	if m.cfg.Self == (common.Address{}) || s.bugs.ForgetWAL || s.cast(c.Link) || s.below(c.Target.Slot) || s.older(c.Link) {
+	if m.cfg.Self == (common.Address{}) || !m.inForce(n.own) || s.bugs.ForgetWAL || s.cast(c.Link) || s.below(c.Target.Slot) || s.older(c.Link) {
 		return
 	}
 	voters, err := c.Voters(m.counting(n.own))
@@ -211,21 +233,48 @@ func (s *signer) certified(m *Machine, n *node, c *block.Certificate) {
 	}
 }
 
-// mayRest reports whether we may vote for what rests on a source of this slot.
+// mayRest reports whether what rests on a source of this slot is above the floor.
 func (s *signer) mayRest(source uint64) bool {
 	return !s.waiting && !s.lost && (!s.floored || source > s.floor)
 }
 
-// sealed looks for a block of ours that we do not remember.
-func (s *signer) sealed(m *Machine, n *node) {
-	if n.Producer != m.cfg.Self || n.Producer == (common.Address{}) || s.below(n.Slot) || s.bugs.ForgetWAL || s.bugs.ProduceTwice {
+// keepSession keeps one of our sessions, in order; the oldest leaves.
+func (s *signer) keepSession(x *block.Session) {
+	if x == nil || slices.Contains(s.sessions, *x) {
 		return
 	}
-	if len(s.produced) > 0 && n.Slot < s.produced[0] {
-		return // forgotten in order, as for votes (see older)
+	s.sessions = append(s.sessions, *x)
+	slices.SortFunc(s.sessions, func(a, b block.Session) int {
+		if a.Less(b) {
+			return -1
+		}
+		return 1
+	})
+	s.sessions = s.sessions[max(0, len(s.sessions)-maxSessions):]
+}
+
+// newestSession is the highest number that we know of; 0: none.
+func (s *signer) newestSession() uint64 {
+	if len(s.sessions) == 0 {
+		return 0
 	}
-	i := sort.Search(len(s.produced), func(i int) bool { return s.produced[i] >= n.Slot })
-	forgot := i == len(s.produced) || s.produced[i] != n.Slot
+	return s.sessions[len(s.sessions)-1].Number
+}
+
+// lacks reports whether a genuine session of ours is none that we know or have forgotten in order.
+func (s *signer) lacks(x block.Session) bool {
+	return !slices.Contains(s.sessions, x) && (len(s.sessions) == 0 || x.Number >= s.sessions[0].Number)
+}
+
+// sealed looks for a block of ours that we do not remember.
+func (s *signer) sealed(m *Machine, n *node) {
+	if n.Producer != m.cfg.Self || n.Producer == (common.Address{}) || !m.inForce(n.own) || s.below(n.Slot) || s.bugs.ForgetWAL || s.bugs.ProduceTwice {
+		return
+	}
+	if s.sealedBefore(n.Slot) {
+		return
+	}
+	forgot := !s.sealedIn(n.Slot)
 	for o := m.tree.slots[n.Slot]; o != nil && !forgot; o = o.sibling {
 		forgot = o != n && o.Producer == n.Producer
 	}
@@ -233,6 +282,15 @@ func (s *signer) sealed(m *Machine, n *node) {
 		s.silence(m, n.Slot)
 	}
 }
+
+// sealedIn reports whether the log holds a block of the slot.
+func (s *signer) sealedIn(slot uint64) bool {
+	_, ok := slices.BinarySearch(s.produced, slot)
+	return ok
+}
+
+// sealedBefore reports whether the log forgot the slot, if it ever held it: in order, as for votes (see older).
+func (s *signer) sealedBefore(slot uint64) bool { return len(s.produced) > 0 && slot < s.produced[0] }
 
 // trim forgets what no rule needs once n is the LIB.
 func (s *signer) trim(n *node) {
@@ -295,15 +353,16 @@ func (m *Machine) prevote(rd *Ready) bool {
 	if m.bugs.VoteBeforeExecute {
 		n = m.voted()
 	}
-	if n == m.tree.root || !n.own.sits(m.cfg.Self) || len(s.prevotes) >= maxOwnVotes {
+	if n == m.tree.root || !m.inForce(n.own) || !n.own.sits(m.cfg.Self) || len(s.prevotes) >= maxOwnVotes {
 		return false
 	}
 	if last := newest(s.prevotes); n.Slot <= last.Target.Slot && !(m.bugs.SkipSlotRule && !s.votedOn(n.Point())) {
 		return false
 	}
-	if m.future(n.Slot) || n.Slot <= m.first.line || !s.mayRest(n.source.Slot) || s.barsPrevote(n) && !m.bugs.SkipLinkRule {
+	if m.future(n.Slot) || n.Slot <= m.first.line || !m.mayVoteFor(n) || s.barsPrevote(n) && !m.bugs.SkipLinkRule {
 		return false
 	}
+	m.recordJustified(rd, n)
 	l := block.Link{Kind: block.Prevote, Source: n.source, Target: n.Point()}
 	s.prevotes = add(s.prevotes, l)
 	m.emit(rd, RecordPrevote, l)
@@ -341,7 +400,7 @@ func (m *Machine) precommit(rd *Ready, prevoted bool) {
 	}
 	for i := len(due) - 1; i >= 0; i-- {
 		n := due[i]
-		if !n.own.sits(m.cfg.Self) || m.future(n.Slot) || n.Slot <= m.first.line || !s.mayRest(n.Slot) || len(s.precommits) >= maxOwnVotes {
+		if !m.inForce(n.own) || !n.own.sits(m.cfg.Self) || m.future(n.Slot) || n.Slot <= m.first.line || !s.mayRest(n.Slot) || len(s.precommits) >= maxOwnVotes {
 			continue
 		}
 		if s.barsPrecommit(m.tree, n) && !m.bugs.SkipLinkRule {
@@ -361,18 +420,35 @@ func (m *Machine) emit(rd *Ready, k RecordKind, l block.Link) {
 
 // record is the line of the WAL for a vote.
 func (s *signer) record(k RecordKind, l block.Link) SignRecord {
-	r := SignRecord{Kind: k, Slot: l.Target.Slot, Link: l}
+	r := SignRecord{Kind: k, Slot: l.Target.Slot, Link: l, Recovery: s.domain}
 	if k == RecordPrecommit {
 		r.QC = s.proofs[l.Target]
 	}
 	return r
 }
 
-// Silent reports whether rule 11 keeps us from voting: too few others answered this start, the line has not passed, or
-// the preferred chain does not prove a source above the floor.
+// restedCertificates are the QCs in the log that belong to none of our precommits, by rising slot.
+func (s *signer) restedCertificates() (out []SignRecord) {
+	for p, qc := range s.proofs {
+		own := slices.ContainsFunc(s.precommits, func(l block.Link) bool { return l.Target == p })
+		if !own {
+			out = append(out, SignRecord{Kind: RecordJustified, Slot: p.Slot, QC: qc, Recovery: s.domain})
+		}
+	}
+	slices.SortFunc(out, func(a, b SignRecord) int {
+		if a.Slot != b.Slot {
+			return cmp.Compare(a.Slot, b.Slot)
+		}
+		return a.QC.Target.Hash.Cmp(b.QC.Target.Hash)
+	})
+	return out
+}
+
+// Silent reports whether rule 11 keeps us from voting.
 func (m *Machine) Silent() bool {
 	w := m.Waiting()
-	return m.cfg.Self != (common.Address{}) && (w.Answers > 0 || w.Certified > 0 || w.Line > 0 || w.Floor > 0)
+	w.Started = true
+	return m.cfg.Self != (common.Address{}) && !w.Signs()
 }
 
 // OwnVotes are our newest votes above the LIB, unsigned, newest first, at most max: for handshakes.
@@ -396,11 +472,23 @@ func (m *Machine) OwnVotes(limit int) []block.Vote {
 // Signed is what a WAL must still hold: a rewritten WAL of exactly these records loses nothing that a rule needs.
 func (m *Machine) Signed() []SignRecord {
 	var out []SignRecord
-	if m.own.floored {
-		out = append(out, SignRecord{Kind: RecordFloor, Slot: m.own.floor})
+	domain := m.own.domain
+	if domain != (common.Hash{}) && m.cfg.Self != (common.Address{}) {
+		out = append(out, m.own.recoveryRecord())
 	}
+	if m.own.floored {
+		out = append(out, SignRecord{Kind: RecordFloor, Slot: m.own.floor, Recovery: domain})
+		if m.own.accepted {
+			out = append(out, SignRecord{Kind: RecordAccept, Slot: m.own.floor, Recovery: domain})
+		}
+	}
+	for i := range m.own.sessions {
+		x := m.own.sessions[i]
+		out = append(out, SignRecord{Kind: RecordSession, Slot: x.Number, Session: &x, Recovery: domain})
+	}
+	out = append(out, m.own.restedCertificates()...)
 	for _, s := range m.own.produced {
-		out = append(out, SignRecord{Kind: RecordProduced, Slot: s})
+		out = append(out, SignRecord{Kind: RecordProduced, Slot: s, Recovery: domain})
 	}
 	for _, l := range m.own.prevotes {
 		out = append(out, m.own.record(RecordPrevote, l))

@@ -59,9 +59,13 @@ func (m *Machine) setTime(now time.Duration) {
 	if m.ticked && now < m.now {
 		m.now, m.slot = now, m.slotAt(now)
 		m.quietFrom = min(m.quietFrom, m.slot)
+		m.first.setBack(&m.cfg, m.slot)
 		m.toldAlarm, m.dirty = 0, true // the next slot begins earlier than was told
 		m.lookAhead()
 		return
+	}
+	if slot := m.slotAt(now); m.ticked && slot > m.slot+1 && (!m.first.over || m.slot <= m.first.line) {
+		m.first.setForward(&m.cfg, slot)
 	}
 	m.tick(now)
 }

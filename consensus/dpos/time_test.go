@@ -168,3 +168,48 @@ func TestHaltedMachineSignsNothing(t *testing.T) {
 	require.Empty(t, l.all.Records)
 	require.Equal(t, a, l.LIB().Hash)
 }
+
+// A start at a time that was an hour ahead draws its line there; a time that is set back takes the line, and the other waits of the
+// start, with it.
+func TestTimeSetBackTakesTheLineWithIt(t *testing.T) {
+	l := newLab(t, func(c *Config) { c.Bugs.SkipFirstSync = false })
+	slot := l.cfg.Params.Slot()
+	bound := l.cfg.ClockBound + l.cfg.MaxAhead
+	l.step(Begin{Session: block.Session{Number: 1, Nonce: common.Hash{1}}})
+	l.step(Tick{7212 * slot})
+	require.Equal(t, 7212+bound, l.Waiting().Line)
+	for i := 1; i < 4; i++ {
+		l.step(Heard{Producer: account(i), Session: l.Session()})
+	}
+	l.step(TimeSet{12 * slot})
+	require.Equal(t, 12+bound, l.Waiting().Line)
+	rd := l.slotBegins(20)
+	require.Nil(t, rd.Produce)
+	require.Empty(t, rd.Votes)
+	rd = l.slotBegins(24)
+	require.NotNil(t, rd.Produce, "the first own slot above the line")
+	l.step(TimeSet{20 * slot})
+	require.EqualValues(t, 23, l.Waiting().Line, "no later than it was")
+}
+
+// A session that has signed nothing yet and whose time is set forward by more than a slot has its line there; one that signs keeps on.
+func TestTimeSetForwardTakesTheLineWithIt(t *testing.T) {
+	l := newLab(t, func(c *Config) { c.Bugs.SkipFirstSync = false })
+	slot := l.cfg.Params.Slot()
+	bound := l.cfg.ClockBound + l.cfg.MaxAhead
+	l.step(Begin{Session: block.Session{Number: 1, Nonce: common.Hash{1}}})
+	l.step(Tick{12 * slot})
+	for i := 1; i < 4; i++ {
+		l.step(Heard{Producer: account(i), Session: l.Session()})
+	}
+	l.drain()
+	l.step(TimeSet{13 * slot})
+	require.Equal(t, 12+bound, l.Waiting().Line)
+	l.step(TimeSet{7212 * slot})
+	require.Equal(t, 7212+bound, l.Waiting().Line)
+	require.Nil(t, l.slotBegins(7212+bound-3).Produce)
+	l.slotBegins(7212 + bound + 1)
+	l.step(TimeSet{9000 * slot})
+	require.Zero(t, l.Waiting().Line)
+	require.NotNil(t, l.drain().Produce)
+}

@@ -147,6 +147,23 @@ func TestUnknownBlockConflicts(t *testing.T) {
 	require.Empty(t, l.drain().Votes)
 }
 
+// Rule 6, second, compares sources strictly: a prevote from a source of B's own slot, on whatever branch, bars no
+// Precommit(B).
+func TestSourceOfTheSameSlotBarsNothing(t *testing.T) {
+	for source, want := range map[uint64]int{1: 0, 2: 1} {
+		l := newLab(t, func(c *Config) {
+			gone := block.Link{Kind: block.Prevote, Source: block.Point{Slot: source, Hash: common.Hash{2}}, Target: block.Point{Slot: 3, Hash: common.Hash{1}}}
+			c.Signed = append(c.Signed, SignRecord{Kind: RecordPrevote, Slot: 3, Link: gone})
+		})
+		l.slotBegins(10)
+		a := l.grow(genesisHash, 2)
+		l.grow(a, 4)
+		l.drain()
+		l.step(CertificateEvent{l.qc(a)})
+		require.Len(t, precommits(l.drain()), want, "source of slot %d", source)
+	}
+}
+
 // The half slot of B+: on B's own branch neither vote bars the other, in either order.
 func TestOwnBranchBarsNothing(t *testing.T) {
 	l, a := voted(t, nil)
@@ -244,6 +261,14 @@ func TestPatience(t *testing.T) {
 		rd = l.drain()
 		require.Equal(t, []common.Hash{w}, prevotes(rd))
 		require.Equal(t, []common.Hash{z}, precommits(rd))
+	}
+}
+
+// Patience binds in every second window of 32 slots, beginning with the second.
+func TestPatientWindows(t *testing.T) {
+	l := newLab(t, func(c *Config) { c.Params.Patience = true })
+	for slot := range uint64(200) {
+		require.Equal(t, slot >= 32 && slot < 64 || slot >= 96 && slot < 128 || slot >= 160 && slot < 192, l.patient(slot), "slot %d", slot)
 	}
 }
 

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/big"
 	"os"
-	"path/filepath"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -114,19 +112,13 @@ func parse(b []byte) (*Local, error) {
 }
 
 // Save writes the keys to a new file of mode 0600, durably. It fails if the file exists: a key is never overwritten.
-func (l *Local) Save(path string) (err error) {
+func (l *Local) Save(path string) error {
 	b, err := json.MarshalIndent(file{l.account, crypto.FromECDSA(l.seal), l.vote.Bytes()}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode producer key: %w", err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return fmt.Errorf("create producer key: %w", err)
-	}
-	_, err = f.Write(append(b, '\n'))
-	err = errors.Join(err, f.Sync(), f.Close(), vfs.SyncDirAt(filepath.Dir(path)))
-	if err != nil {
-		return fmt.Errorf("write producer key %s: %w", path, err)
+	if err := vfs.CreateFileAt(path, append(b, '\n')); err != nil {
+		return fmt.Errorf("write the producer's keys: %w", err)
 	}
 	return nil
 }

@@ -18,8 +18,9 @@ contract Producers is Election, Evidence {
     // ---------------------------------------------------------------- keys
 
     /// Registers the caller's BLS key with a proof of possession: the signature of the key on
-    /// keccak256("bornode-pop-1", chain id, account, key48). A key is registered once for ever. A candidate who
-    /// registers another key signs with it from the next schedule on.
+    /// keccak256("bornode-pop-1", chain id, account, key48). A key is registered once for ever. A candidate with
+    /// a seat should not register another key: while both schedules count it would have to sign with both, and a node
+    /// holds one. It resigns, and registers the new key when its seat is gone. A guilty key stays its account's.
     function register(bytes calldata key48, bytes calldata key128, bytes calldata proof) external {
         require(key48.length == 48, "Producers: a compressed key has 48 bytes");
         (bytes32 head, bytes16 tail) = Votes.compress(key128);

@@ -10,7 +10,7 @@ import (
 )
 
 // Exit codes of bornode, listed in docs/operations.md. A supervisor may start the node again after Failure, Panic and
-// Resources; after Damage and Disk an operator is needed first.
+// Resources; after Damage, Disk and Instance an operator is needed first.
 const (
 	OK        = 0 // an orderly end
 	Failure   = 1 // a wrong argument or setting, or a part of the node failed
@@ -18,6 +18,8 @@ const (
 	Damage    = 3 // a database of the node is damaged
 	Disk      = 4 // the disk is full, read-only or answers with errors
 	Resources = 5 // too many open files, or no memory
+	Instance  = 6 // another instance signs for the same producer
+	Refused   = 7 // a recovery contradicts what was signed, applied or is final here; operators decide
 )
 
 // Fault is what a program cannot go on after. Its Error is one sentence.
@@ -35,11 +37,20 @@ func (f *Fault) Error() string {
 }
 func (f *Fault) Unwrap() error { return f.Cause }
 
+// Coded is an error with an exit code of its own.
+type Coded interface {
+	error
+	ExitCode() int
+}
+
 // Code is the exit code of an error.
 func Code(err error) int {
+	var coded Coded
 	switch {
 	case err == nil:
 		return OK
+	case errors.As(err, &coded):
+		return coded.ExitCode()
 	case isAny(err, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.ENODEV, syscall.ENXIO):
 		return Disk
 	case isAny(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM):
@@ -52,7 +63,7 @@ func Code(err error) int {
 	return Failure
 }
 
-func isAny(err error, list ...syscall.Errno) bool {
+func isAny(err error, list ...error) bool {
 	for _, e := range list {
 		if errors.Is(err, e) {
 			return true

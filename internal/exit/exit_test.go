@@ -10,6 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// coded is an error with a code of its own.
+type coded int
+
+func (c coded) Error() string { return "coded" }
+func (c coded) ExitCode() int { return int(c) }
+
 func TestCodes(t *testing.T) {
 	fault := &Fault{What: "the state database is damaged", File: "/state", Cause: errors.New("checksum"), Remedy: "move it away"}
 	full := &Fault{What: "the disk failed", File: "/state", Cause: &fs.PathError{Op: "write", Path: "/state/1", Err: syscall.ENOSPC}, Remedy: "free space"}
@@ -19,6 +25,7 @@ func TestCodes(t *testing.T) {
 	}{
 		{nil, OK}, {errors.New("x"), Failure}, {fault, Damage}, {fmt.Errorf("chain: %w", fault), Damage}, {full, Disk},
 		{errors.Join(errors.New("x"), full), Disk}, {fmt.Errorf("open: %w", syscall.EMFILE), Resources}, {fmt.Errorf("read: %w", syscall.EIO), Disk},
+		{fmt.Errorf("consensus: %w", coded(Instance)), Instance},
 	} {
 		require.Equal(t, c.code, Code(c.err), "%v", c.err)
 	}

@@ -36,7 +36,12 @@ const (
 // versions are the forms that this program reads and writes. What lies in a folder without a FORMAT
 // file says its version itself, if it is of a later one than the first.
 var versions = map[Kind]int{
-	Node: 2, Blocks: 2, State: 1, Consensus: 2, Pool: 1, LogIndex: 1, Broker: 1, Topics: 1, Evidence: 1, Wallet: 1,
+	Node: 2, Blocks: 2, State: 1, Consensus: 3, Pool: 1, LogIndex: 1, Broker: 1, Topics: 1, Evidence: 1, Wallet: 1,
+}
+
+// earlier are forms of earlier programs that this one reads too. Whoever opens such data writes it in this program's form.
+var earlier = map[Kind][]string{
+	Consensus: {"2"}, // release 0.3
 }
 
 // Version is the form of a kind of data that this program reads and writes.
@@ -65,7 +70,7 @@ func (e *unknown) Is(target error) bool { return target == ErrUnknown }
 // Unknown is an ErrUnknown about a file that says its form itself. The sentence names file, both forms and the remedy.
 func Unknown(sentence string) error { return &unknown{sentence} }
 
-// Check refuses the root of a file system whose FORMAT file names another version of a kind than this program's; the error
+// Check refuses the root of a file system whose FORMAT file names a version of a kind that this program does not read; the error
 // is one sentence that wraps ErrUnknown. A folder, file or line that is absent or damaged is fine. It changes nothing. dir
 // names the folder for errors.
 func Check(fs vfs.FS, dir string, kind Kind) error {
@@ -77,17 +82,18 @@ func Check(fs vfs.FS, dir string, kind Kind) error {
 func CheckFolder(dir string, kind Kind) error { return Check(vfs.OS(dir, vfs.Private), dir, kind) }
 
 // Stamp checks as Check does, and writes the kind with this program's version into the FORMAT file, durably, if it does not
-// name the kind: before anything else of the folder changes. The folder must exist. One goroutine of one process at a time
+// name it with that: before anything else of the folder changes. The folder must exist. One goroutine of one process at a time
 // may stamp a folder.
 func Stamp(fs vfs.FS, dir string, kind Kind) error {
 	lines, err := read(fs, dir, kind)
 	if err != nil {
 		return err
 	}
-	if _, said := lines[kind]; said {
+	this := strconv.Itoa(versions[kind])
+	if lines[kind] == this {
 		return nil
 	}
-	lines[kind] = strconv.Itoa(versions[kind])
+	lines[kind] = this
 	var text []string
 	for k, version := range lines {
 		text = append(text, Line(k, version))
@@ -130,7 +136,7 @@ func read(fs vfs.FS, dir string, kind Kind) (map[Kind]string, error) {
 			lines[Kind(name)] = version
 		}
 	}
-	if v, said := lines[kind]; said && v != strconv.Itoa(versions[kind]) {
+	if v, said := lines[kind]; said && v != strconv.Itoa(versions[kind]) && !slices.Contains(earlier[kind], v) {
 		return nil, &unknown{fmt.Sprintf("folder %s holds %s data of format %s, and this program knows format %d: use the program that wrote it (%s says so; nothing was changed)",
 			dir, kind, shorten(v), versions[kind], filepath.Join(dir, FileName))}
 	}

@@ -19,7 +19,7 @@ const module = "github.com/bornode/bornode"
 var level = map[string]int{
 	"internal/aside": 0, "internal/invariant": 0, "internal/bls": 0, "internal/nearest": 0, "internal/failpoint": 0, "internal/format": 0, "internal/exit": 0,
 	"internal/leaks": 0, "internal/loopback": 0, "internal/metrics": 0, "internal/ownclock": 0, "internal/pause": 0, "internal/scrub": 0, "internal/senders": 0, "internal/telemetry": 0, "internal/tidy": 0, "internal/usage": 1, "internal/vfs": 0,
-	"block": 1, "contracts": 1, "genesis": 1, "consensus/dpos": 1, "consensus/clock": 1,
+	"block": 1, "recovery": 1, "contracts": 1, "genesis": 1, "consensus/dpos": 1, "consensus/clock": 1,
 	"transport": 1, "transport/rdma/fabric": 1,
 	"pubsub/batch": 1, "pubsub/acl": 1, "pubsub/token": 1, "pubsub/seal": 1,
 	"pubsub/proof": 2, "pubsub/store": 2, "pubsub/kafka": 2, "pubsub/group": 2, "pubsub/ledger": 2, "pubsub/replica": 2,
@@ -36,8 +36,9 @@ var level = map[string]int{
 
 // siblings lists the imports allowed within one level.
 var siblings = map[string][]string{
-	"genesis":               {"block", "contracts"},
-	"consensus/dpos":        {"block"},
+	"genesis":               {"block", "contracts", "recovery"},
+	"recovery":              {"block"},
+	"consensus/dpos":        {"block", "recovery"},
 	"consensus/clock":       {"block"},
 	"transport/conformance": {"transport/link"},
 	"transport/tcp":         {"transport/link"},

@@ -21,6 +21,8 @@ const (
 	FinalPoll = 250 * time.Millisecond
 	// GiveUpTime is how long Send waits for the result of a record when its context has ended.
 	GiveUpTime = time.Second
+	// LeaderTime bounds CheckLeaders.
+	LeaderTime = 5 * time.Second
 	// NodeTime is how long a node that took a transaction and gives no answers is asked about it.
 	NodeTime = time.Minute
 	// PageSize is how many topics or rules of access are asked for at once.

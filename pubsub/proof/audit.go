@@ -6,6 +6,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/rlp"
+
+	"github.com/bornode/bornode/recovery"
 )
 
 // auditMagic opens the file; its last byte is the version.
@@ -63,7 +65,8 @@ type Audited struct {
 	To         LogState // at the block
 	Operations []Operation
 	Block      common.Hash
-	Time       uint64 // s, of the block
+	Time       uint64             // s, of the block
+	Recoveries []*recovery.Signed // that the chain went on by up to there, oldest first
 }
 
 // Verify checks the whole way from the operations to the trusted start. at is where the contract keeps the log of a.Topic.
@@ -72,7 +75,7 @@ func (a *Audit) Verify(t *Trust, at Place) (*Audited, error) {
 	if a.Genesis != t.Genesis {
 		return nil, fmt.Errorf("%w: it is of the chain with block 0 %s, not of %s", ErrProof, a.Genesis, t.Genesis)
 	}
-	h, err := finalHeader(t, a.Runs, a.Height)
+	h, recoveries, err := finalHeader(t, a.Runs, a.Height)
 	if err != nil {
 		return nil, err
 	}
@@ -84,5 +87,5 @@ func (a *Audit) Verify(t *Trust, at Place) (*Audited, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Audited{To: to, Operations: list, Block: h.Hash(), Time: h.Header.Time}, nil
+	return &Audited{To: to, Operations: list, Block: h.Hash(), Time: h.Header.Time, Recoveries: recoveries}, nil
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/rlp"
+
+	"github.com/bornode/bornode/recovery"
 )
 
 // bundleMagic opens the file; its last byte is the version.
@@ -127,7 +129,8 @@ type Verified struct {
 	Checkpoint Checkpointed
 	Height     uint64 // of the block that has the checkpoint
 	Block      common.Hash
-	Time       uint64 // s, of that block: the batches were there by then
+	Time       uint64             // s, of that block: the batches were there by then
+	Recoveries []*recovery.Signed // that the chain went on by up to there, oldest first
 }
 
 // Verify checks the whole way from the batches to the trusted start. contract is the address of Topics. Errors about the
@@ -136,7 +139,7 @@ func (b *Bundle) Verify(t *Trust, contract common.Address) (*Verified, error) {
 	if b.Genesis != t.Genesis {
 		return nil, fmt.Errorf("%w: it is of the chain with block 0 %s, not of %s", ErrProof, b.Genesis, t.Genesis)
 	}
-	h, err := finalHeader(t, b.Runs, b.Height)
+	h, recoveries, err := finalHeader(t, b.Runs, b.Height)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +167,6 @@ func (b *Bundle) Verify(t *Trust, contract common.Address) (*Verified, error) {
 	}
 	return &Verified{
 		Topic: b.Head.Topic, Partition: b.Head.Partition, From: b.Leaves[0].Base, To: b.Leaves[len(b.Leaves)-1].Next(),
-		Batches: len(b.Leaves), WithBytes: len(b.Batches) > 0, Checkpoint: c, Height: b.Height, Block: h.Hash(), Time: h.Header.Time,
+		Batches: len(b.Leaves), WithBytes: len(b.Batches) > 0, Checkpoint: c, Height: b.Height, Block: h.Hash(), Time: h.Header.Time, Recoveries: recoveries,
 	}, nil
 }

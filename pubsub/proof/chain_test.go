@@ -85,7 +85,7 @@ func (w *world) head() uint64 { return uint64(len(w.headers)) - 1 }
 func (w *world) certificate(h *block.SealedHeader, schedules []block.Schedule) *block.Certificate {
 	l := block.Link{Kind: block.Precommit, Source: h.Point(), Target: h.Point()}
 	c := block.NewCertificate(l, schedules, func(common.Address) bool { return true })
-	d := block.Domain{Genesis: w.trust.Genesis}.VoteDigest(l)
+	d := block.Domain{Genesis: w.trust.Genesis, Recovery: w.domainAt(h.Slot())}.VoteDigest(l)
 	voters, err := c.Voters(schedules)
 	require.NoError(w.t, err)
 	var sigs [][96]byte
@@ -97,12 +97,25 @@ func (w *world) certificate(h *block.SealedHeader, schedules []block.Schedule) *
 	return c
 }
 
+// domainAt is the recovery that a block of this slot is bound to.
+func (w *world) domainAt(slot uint64) (d common.Hash) {
+	for _, r := range w.trust.Recoveries {
+		if r.Statement.Base.Slot < slot {
+			d = r.Hash()
+		}
+	}
+	return d
+}
+
 // grow adds blocks; the first holds these receipts.
 func (w *world) grow(n int, receipts ...*types.Receipt) {
 	for range n {
 		parent := w.headers[w.head()]
 		num := parent.Number() + 1
 		h := &block.SealedHeader{Header: emptyHeader(num), Record: &block.Record{Version: block.RecordVersion, Slot: parent.Slot() + 1}}
+		if list := w.trust.Recoveries; len(list) > 0 && list[len(list)-1].Statement.Base.Hash == parent.Hash() {
+			h.Record.Recovery, h.Record.Slot = list[len(list)-1].Hash(), list[len(list)-1].Statement.FirstSlot
+		}
 		s, err := w.machine.ScheduleFor(parent.Hash())
 		require.NoError(w.t, err)
 		h.Header.ParentHash, h.Header.Coinbase, h.Header.Root = parent.Hash(), s.Owner(h.Record.Slot, 1).Account, w.root
@@ -320,7 +333,7 @@ func TestCheckpointCutsTheChain(t *testing.T) {
 	require.True(t, w.headers[2*epochBlocks].Record.Next.Equal(seats(4, 5, 6, 7)))
 	x := w.headers[2*epochBlocks+1]
 	c := NewChain(&from)
-	require.NoError(t, c.Extend(&Run{w.headers[2*epochBlocks : 2*epochBlocks+2], w.signed(x, seats(4, 5, 6, 7), 4, 5, 6, 7)}))
+	require.NoError(t, c.Extend(&Run{Headers: w.headers[2*epochBlocks : 2*epochBlocks+2], Certificate: w.signed(x, seats(4, 5, 6, 7), 4, 5, 6, 7)}))
 	require.False(t, c.Confirmed())
 }
 
@@ -360,8 +373,8 @@ func TestAHiddenCertificateDoesNotKeepTheOldSchedule(t *testing.T) {
 	c, err := follow(w.trust, w.collect(epochBlocks))
 	require.NoError(t, err)
 	end := w.headers[2*epochBlocks : 2*epochBlocks+2]
-	require.ErrorIs(t, c.Extend(&Run{end, w.signed(end[1], seats(0, 1, 2, 3), 0, 1, 2, 3)}), ErrFinality)
-	require.ErrorContains(t, c.Extend(&Run{end, w.certificate(end[1], w.voters[end[1].Hash()])}), "is not shown")
+	require.ErrorIs(t, c.Extend(&Run{Headers: end, Certificate: w.signed(end[1], seats(0, 1, 2, 3), 0, 1, 2, 3)}), ErrFinality)
+	require.ErrorContains(t, c.Extend(&Run{Headers: end, Certificate: w.certificate(end[1], w.voters[end[1].Hash()])}), "is not shown")
 	_, err = follow(w.trust, w.collect(2*epochBlocks+1))
 	require.NoError(t, err)
 }

@@ -87,11 +87,14 @@ func newCollector(ctx context.Context, t *Trust, src Source, head uint64) *colle
 // later blocks can go on behind them. more is called with each run; its error ends the walk.
 func Epochs(ctx context.Context, t *Trust, src Source, head uint64, more func(Run) error) error {
 	c := newCollector(ctx, t, src, head)
-	for end := c.endOfEpoch(); end <= head; end = c.endOfEpoch() {
-		if err := c.endEpoch(end); errors.Is(err, ErrNotYet) {
+	for {
+		switch _, further, err := c.advance(head + 1); {
+		case errors.Is(err, ErrNotYet):
 			return nil
-		} else if err != nil {
+		case err != nil:
 			return err
+		case !further:
+			return nil
 		}
 		for _, r := range c.runs {
 			if err := more(r); err != nil {
@@ -100,22 +103,26 @@ func Epochs(ctx context.Context, t *Trust, src Source, head uint64, more func(Ru
 		}
 		c.runs = nil
 	}
-	return nil
 }
 
 func (c *collector) endOfEpoch() uint64 {
 	return (c.check.state.epoch + 1) * c.check.trust.Params.EpochBlocks
 }
 
-// reach adds the ends of epochs up to a height, then the block itself.
+// reach adds the ends of epochs and the first blocks behind bases up to a height, then the block itself.
 func (c *collector) reach(height uint64) error {
-	for end := c.endOfEpoch(); end < height; end = c.endOfEpoch() {
-		if err := c.endEpoch(end); err != nil {
+	for {
+		if _, more, err := c.advance(height); err != nil {
 			return err
+		} else if !more {
+			break
 		}
 	}
 	if height <= c.check.state.height {
 		return c.holds(height)
+	}
+	if height == c.endOfEpoch() { // its own record may not show how far a change of schedule is
+		return c.endEpoch(height)
 	}
 	return c.add(height)
 }
@@ -165,6 +172,7 @@ func (c *collector) addFrom(from, to uint64) error {
 		return err
 	}
 	run.Certificate = target.fc
+	run.Recoveries = c.recoveriesOf(&run)
 	if err := c.check.Extend(&run); err != nil {
 		return err
 	}

@@ -3,12 +3,14 @@ package proof
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/bls"
+	"github.com/bornode/bornode/recovery"
 )
 
 // Trust is what a proof of finality starts from.
@@ -17,6 +19,12 @@ type Trust struct {
 	Genesis    common.Hash // block 0: the identity of the chain
 	Schedule   block.Schedule
 	Checkpoint *Checkpoint // a block known from another source; nil: none
+
+	RecoveryKeys      []common.Address // of genesis: who may sign a recovery
+	RecoveryThreshold int              // how many of them must
+	// Recoveries are known beside those that runs bring: a node's own, which Collect puts into the runs, or a verifier's files.
+	Recoveries []*recovery.Signed
+	NoRecovery bool // refuse what was recovered
 }
 
 // Checkpoint names a block that is taken as final.
@@ -31,14 +39,18 @@ func TrustGenesis(g *genesis.Genesis) (*Trust, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Trust{Params: g.Parameters(), Genesis: b.Hash(), Schedule: g.Schedule()}, nil
+	t := &Trust{Params: g.Parameters(), Genesis: b.Hash(), Schedule: g.Schedule()}
+	t.RecoveryKeys, t.RecoveryThreshold = g.RecoveryKeys()
+	return t, nil
 }
 
 // Run is a piece of the chain: consecutive headers, and a certificate of precommits for the last one. The certificate may
-// be missing where the last one is the trusted checkpoint. Seals are not looked at.
+// be missing where the last one is the trusted checkpoint. Seals are not looked at. A run with the first block behind a
+// recovery's base brings the recovery, and one that begins at a checkpoint all that have a base below it.
 type Run struct {
 	Headers     []*block.SealedHeader
 	Certificate *block.Certificate `rlp:"nilList"`
+	Recoveries  []*recovery.Signed `rlp:"optional"`
 }
 
 // stage says how far a change of schedule has come, as in consensus/dpos.
@@ -54,6 +66,7 @@ const (
 type regime struct {
 	stage      stage
 	cur, other block.Schedule // as in consensus/dpos: joint has the new one in cur
+	domain     common.Hash    // the recovery in force; zero: none
 }
 
 func (r *regime) counting() []block.Schedule {
@@ -85,6 +98,8 @@ type chainState struct {
 	mark      uint64 // slot; a change goes on once a block of this slot or above is proved final
 	final     uint64 // highest slot of a certificate of precommits in the records shown
 	gapless   bool   // all headers since the mark were shown
+
+	recoveries []*recovery.Signed // that the chain went on by, oldest first
 }
 
 // NewChain starts at the genesis block.
@@ -93,7 +108,7 @@ func NewChain(t *Trust) *Chain {
 }
 
 func (c *Chain) fail(h uint64, format string, args ...any) error {
-	return fmt.Errorf("%w: block %d: %s", ErrFinality, h, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: block %d: %w", ErrFinality, h, fmt.Errorf(format, args...)) //nolint:err113 // with what it wraps
 }
 
 // Confirmed reports whether everything that Extend took is proved: after a start at a checkpoint only once an epoch ended.
@@ -108,26 +123,33 @@ func (c *Chain) Extend(run *Run) error {
 	if len(run.Headers) == 0 || len(run.Headers) > MaxRunHeaders {
 		return fmt.Errorf("%w: a run of %d headers, 1 to %d allowed", ErrFinality, len(run.Headers), MaxRunHeaders)
 	}
+	if err := checkRunRecoveries(run); err != nil {
+		return err
+	}
 	last := run.Headers[len(run.Headers)-1]
 	if run.Certificate == nil {
 		return c.upToCheckpoint(run, last)
 	}
 	s := c.state
 	own := s.regime
+	known := append(slices.Clip(run.Recoveries), c.trust.Recoveries...)
 	for i, h := range run.Headers {
 		if err := c.checkpoint(h); err != nil {
 			return err
 		}
 		if s.start && i == 0 && c.adopt(&s, h) {
+			if err := c.adoptRecoveries(&s, h, known); err != nil {
+				return err
+			}
 			own = s.regime
 			continue
 		}
 		var err error
-		if own, err = c.step(&s, h, i > 0); err != nil {
+		if own, err = c.step(&s, h, i > 0, known); err != nil {
 			return err
 		}
 	}
-	if err := c.certificate(run.Certificate, last, own.counting()); err != nil {
+	if err := c.certificate(run.Certificate, last, &own); err != nil {
 		return err
 	}
 	s.start = false
@@ -162,7 +184,7 @@ func (c *Chain) adopt(s *chainState, h *block.SealedHeader) bool {
 }
 
 // step checks a header against what was shown before and moves on. It gives the regime of the block itself.
-func (c *Chain) step(s *chainState, h *block.SealedHeader, linked bool) (own regime, err error) {
+func (c *Chain) step(s *chainState, h *block.SealedHeader, linked bool, known []*recovery.Signed) (own regime, err error) {
 	p, n := &c.trust.Params, h.Number()
 	switch next := s.height + 1; {
 	case n < next || h.Slot() <= s.slot:
@@ -175,6 +197,11 @@ func (c *Chain) step(s *chainState, h *block.SealedHeader, linked bool) (own reg
 		return own, c.fail(n, "the end of epoch %d is missing", s.epoch)
 	case n > next:
 		s.gapless = false
+	}
+	if h.Record.Recovery != (common.Hash{}) {
+		if err := c.recoveredBy(s, h, known); err != nil {
+			return own, err
+		}
 	}
 	own = s.regime
 	s.height, s.slot, s.hash = n, h.Slot(), h.Hash()
@@ -200,7 +227,7 @@ func (c *Chain) endEpoch(s *chainState, h *block.SealedHeader) error {
 		}
 		s.tentative = false
 		if !next.Equal(s.cur) {
-			s.regime = regime{stage: announced, cur: s.cur, other: next}
+			s.regime = regime{stage: announced, cur: s.cur, other: next, domain: s.domain}
 			s.mark, s.gapless = h.Slot(), true
 		}
 		return nil
@@ -210,10 +237,10 @@ func (c *Chain) endEpoch(s *chainState, h *block.SealedHeader) error {
 		return c.fail(h.Number(), "whether its chain proves slot %d final is not shown: give a header with such a certificate, or all headers of the epoch", s.mark)
 	case s.final < s.mark:
 	case s.stage == announced:
-		s.regime = regime{stage: joint, cur: s.other, other: s.cur}
+		s.regime = regime{stage: joint, cur: s.other, other: s.cur, domain: s.domain}
 		s.mark, s.gapless = h.Slot()+1, true
 	default:
-		s.regime = regime{cur: s.cur}
+		s.regime = regime{cur: s.cur, domain: s.domain}
 	}
 	return nil
 }
@@ -234,8 +261,9 @@ func (c *Chain) upToCheckpoint(run *Run, last *block.SealedHeader) error {
 	return nil
 }
 
-// certificate checks that a quorum of each schedule precommitted the block.
-func (c *Chain) certificate(x *block.Certificate, h *block.SealedHeader, schedules []block.Schedule) error {
+// certificate checks that a quorum of each schedule precommitted the block, in the domain of its regime.
+func (c *Chain) certificate(x *block.Certificate, h *block.SealedHeader, own *regime) error {
+	schedules := own.counting()
 	if x.Kind != block.Precommit || x.Target != h.Point() || x.Source != x.Target {
 		return c.fail(h.Number(), "the certificate is of %ss on slot %d %s", x.Kind, x.Target.Slot, x.Target.Hash)
 	}
@@ -259,7 +287,7 @@ func (c *Chain) certificate(x *block.Certificate, h *block.SealedHeader, schedul
 	for i := range voters {
 		keys[i] = voters[i].Key
 	}
-	d := block.Domain{Genesis: c.trust.Genesis}.VoteDigest(x.Link)
+	d := block.Domain{Genesis: c.trust.Genesis, Recovery: own.domain}.VoteDigest(x.Link)
 	if !c.keys.VerifyAggregate(keys, d[:], x.Aggregate) {
 		return c.fail(h.Number(), "the signatures of its certificate are wrong")
 	}
@@ -280,16 +308,16 @@ func checkSchedule(s block.Schedule) error {
 	return nil
 }
 
-// finalHeader is the header of a height, shown to be final by runs from the trusted start on.
-func finalHeader(t *Trust, runs []Run, height uint64) (*block.SealedHeader, error) {
+// finalHeader is the header of a height, shown to be final by runs from the trusted start on, with the recoveries on the way.
+func finalHeader(t *Trust, runs []Run, height uint64) (*block.SealedHeader, []*recovery.Signed, error) {
 	if len(runs) == 0 {
-		return nil, fmt.Errorf("%w: the proof has no headers", ErrFinality)
+		return nil, nil, fmt.Errorf("%w: the proof has no headers", ErrFinality)
 	}
 	c := NewChain(t)
 	var found *block.SealedHeader
 	for i := range runs {
 		if err := c.Extend(&runs[i]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, h := range runs[i].Headers {
 			if h.Number() == height {
@@ -299,9 +327,9 @@ func finalHeader(t *Trust, runs []Run, height uint64) (*block.SealedHeader, erro
 	}
 	switch {
 	case !c.Confirmed():
-		return nil, fmt.Errorf("%w: the trusted block's schedule is not confirmed by the end of the next epoch", ErrFinality)
+		return nil, nil, fmt.Errorf("%w: the trusted block's schedule is not confirmed by the end of the next epoch", ErrFinality)
 	case found == nil:
-		return nil, fmt.Errorf("%w: the header of block %d is missing", ErrFinality, height)
+		return nil, nil, fmt.Errorf("%w: the header of block %d is missing", ErrFinality, height)
 	}
-	return found, nil
+	return found, c.Recoveries(), nil
 }

@@ -38,11 +38,17 @@ func (f *Follower) Collect(ctx context.Context, src Source, after, height, head 
 	if s, ok := f.newest(after); ok {
 		c.check.state = s
 	}
-	for end := c.endOfEpoch(); end < height; end = c.endOfEpoch() {
-		if err := c.endEpoch(end); err != nil {
+	for {
+		ended, more, err := c.advance(height)
+		if err != nil {
 			return nil, err
 		}
-		f.keep(c.check.state)
+		if !more {
+			break
+		}
+		if ended {
+			f.keep(c.check.state)
+		}
 	}
 	if err := c.reach(height); err != nil {
 		return nil, err

@@ -27,6 +27,8 @@ const (
 	RememberedEpochs = 256
 	// MaxRunHeaders is the largest count of headers in one run.
 	MaxRunHeaders = 16384
+	// MaxRecoveries is the largest count of recoveries in one run: each is an act of operators on a rare day.
+	MaxRecoveries = 256
 	// MaxRuns is the largest count of runs in one bundle.
 	MaxRuns = 1 << 20
 	// MaxReceiptNodes and MaxReceiptNodeBytes bound the proof of a receipt. A node holds at most one whole receipt.

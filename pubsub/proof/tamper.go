@@ -18,6 +18,7 @@ var (
 	ErrOperation = errors.New("an operation is missing or was changed")
 	ErrProof     = errors.New("the proof does not lead to the root")
 	ErrFinality  = errors.New("the block is not shown to be final")
+	ErrRecovered = errors.New("the recovery of the chain is refused")
 )
 
 // ErrDecode is wrapped by every error about bytes that are no valid encoding.

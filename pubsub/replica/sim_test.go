@@ -584,8 +584,11 @@ func (s *sim) settled() bool {
 
 func TestSimulation(t *testing.T) {
 	seeds := uint64(100)
-	if os.Getenv("BORNODE_LONG") != "" {
+	switch {
+	case os.Getenv("BORNODE_STORMS") != "":
 		seeds = 4000
+	case os.Getenv("BORNODE_LONG") != "":
+		seeds = 1200
 	}
 	for seed := range seeds {
 		runSim(t, seed, 3, 3, 5000)

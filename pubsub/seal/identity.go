@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Suite is how keys are sealed: the first byte of public and of sealed keys.
@@ -84,7 +86,7 @@ type identityFile struct {
 	Private string `json:"private"`
 }
 
-// Save writes the identity to a new file that its owner alone may read. An existing file is never overwritten.
+// Save writes the identity to a new file that its owner alone may read, durably. An existing file is never overwritten.
 func (i *Identity) Save(path string) error {
 	private, err := i.key.Bytes()
 	if err != nil {
@@ -95,13 +97,10 @@ func (i *Identity) Save(path string) error {
 	if err != nil {
 		return fmt.Errorf("writing the seal key %s: %w", path, err)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	if err := vfs.CreateFileAt(path, append(b, '\n')); errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("writing the seal key: %w; a seal key is never overwritten", err)
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(fmt.Errorf("writing the seal key %s: %w", path, err), os.Remove(path))
+	} else if err != nil {
+		return fmt.Errorf("writing the seal key: %w", err)
 	}
 	return nil
 }

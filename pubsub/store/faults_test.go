@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
 
@@ -94,11 +95,14 @@ func TestAFullDiskStopsAppendsAndRetentionMakesRoom(t *testing.T) {
 	}
 	p.SetCommitted(100)
 	sealed(t, s)
-	var full, removed atomic.Bool // room comes only from removing the reserve
+	var full, unnamed, removed atomic.Bool // room comes only from removing the reserve, when that is durable
 	full.Store(true)
 	fs.SetPlan(func(c faultfs.Change) faultfs.Verdict {
-		if c.Kind == faultfs.Remove && c.Name == reserveName {
-			removed.Store(true)
+		switch {
+		case c.Kind == faultfs.Remove && c.Name == reserveName:
+			unnamed.Store(true)
+		case c.Kind == faultfs.SyncDir:
+			removed.Store(unnamed.Load())
 		}
 		if full.Load() && c.Kind == faultfs.Write && (!removed.Load() || c.Name == reserveName) {
 			return faultfs.Verdict{Err: syscall.ENOSPC, Short: 7}
@@ -123,6 +127,16 @@ func TestAFullDiskStopsAppendsAndRetentionMakesRoom(t *testing.T) {
 	require.Equal(t, want, all(t, s.Partition(id(0))))
 }
 
+func sizeOf(t *testing.T, fs vfs.FS, name string) int64 {
+	t.Helper()
+	f, err := fs.Open(name, os.O_RDONLY)
+	require.NoError(t, err)
+	size, err := f.Size()
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	return size
+}
+
 func TestATornTailIsCut(t *testing.T) {
 	fs := newDisk()
 	s := open(t, fs, testConfig())
@@ -140,6 +154,7 @@ func TestATornTailIsCut(t *testing.T) {
 	s = open(t, left, testConfig())
 	p = s.Partition(id(0))
 	require.Equal(t, want, all(t, p), "nothing says that what follows was synced")
+	require.Equal(t, int64(end), sizeOf(t, left, logName(1)), "nothing of the tail is left")
 	add(t, p, 0, plain(4, 1, 100)) // ends where the third began
 	synced(t, s)
 	want = all(t, p)

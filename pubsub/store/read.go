@@ -260,6 +260,9 @@ func (s *Store) readSpan(number uint32, at []located, size int, out []byte) ([]b
 	}
 	for i := range at {
 		r, err := decodeRecord(span[at[i].pos-at[0].pos:], salt, at[i].pos)
+		if err != nil && s.isCutShort(number, at[i], span[at[i].pos-at[0].pos:]) {
+			return nil, damagedIndex(indexName(at[i].seg), 0)
+		}
 		if err != nil {
 			return nil, &DamageError{File: name, Pos: int64(at[i].pos), Cause: err}
 		}
@@ -270,6 +273,16 @@ func (s *Store) readSpan(number uint32, at []located, size int, out []byte) ([]b
 		s.m.readBytes.Add(float64(len(r.payload)))
 	}
 	return out[:n], nil
+}
+
+// isCutShort tells that a record is longer than the index says, by its head, which is whole: b, read as far as the index
+// says, lacks its end.
+func (s *Store) isCutShort(number uint32, at located, b []byte) bool {
+	if size, err := recordSize(b, at.pos); err != nil || size <= len(b) {
+		return false
+	}
+	_, err := s.readHead(number, at)
+	return err == nil
 }
 
 // salt is that of a segment's checksums.

@@ -365,20 +365,31 @@ func TestDamageDoesNotStopMoving(t *testing.T) {
 	}
 }
 
-// misplaced has 60 batches of 10 records, and an index that says of the nth one that it begins at base.
-func misplaced(t *testing.T, n int, base int64) *Partition {
-	fs := newDisk()
-	s := open(t, fs, testConfig())
+// misplaced has 60 batches of 10 records, and an index that says of the nth one that it begins at base. cached: the
+// batches themselves are in memory.
+func misplaced(t *testing.T, n int, base int64, cached bool) *Partition {
+	fs, cfg := newDisk(), testConfig()
+	if cached {
+		cfg.CacheBytes = 1 << 20
+	}
+	s := open(t, fs, cfg)
 	p := create(t, s, 0)
 	for i := range 60 {
 		add(t, p, 0, made(i, 10, 500, 0, 7, 0, int32(10*i)))
 	}
 	sealed(t, s)
+	damage := func() {
+		require.NoError(t, fs.Corrupt(indexName(1), func(b []byte) []byte {
+			copy(b[indexHeaderBytes+indexRunBytes+n*indexEntryBytes:], i64(base))
+			return b
+		}))
+	}
+	if cached {
+		damage()
+		return p
+	}
 	require.NoError(t, s.Close())
-	require.NoError(t, fs.Corrupt(indexName(1), func(b []byte) []byte {
-		copy(b[indexHeaderBytes+indexRunBytes+n*indexEntryBytes:], i64(base))
-		return b
-	}))
+	damage()
 	return open(t, fs, testConfig()).Partition(id(0))
 }
 
@@ -395,17 +406,22 @@ func TestATruncationBelievesNoDamagedIndex(t *testing.T) {
 		n        int
 		base, to int64
 	}{{3, 35, 37}, {3, 38, 35}, {20, 1000, 300}} {
-		p := misplaced(t, x.n, x.base)
-		_, err := p.Truncate(x.to)
-		require.Equal(t, indexName(1), damagedFile(t, err))
-		require.Equal(t, int64(600), p.End())
+		for _, cached := range []bool{false, true} {
+			p := misplaced(t, x.n, x.base, cached)
+			_, err := p.Truncate(x.to)
+			require.Equal(t, indexName(1), damagedFile(t, err), "cached: %v", cached)
+			require.Equal(t, int64(600), p.End())
+		}
 	}
 }
 
 // Who asks for an offset gets the batch that holds it, or is told: the one before would be asked for again for ever.
 func TestAReadBelievesNoDamagedIndex(t *testing.T) {
-	p := misplaced(t, 3, 38)
+	p := misplaced(t, 3, 38, false)
 	_, err := p.Read(35, 1, everything)
+	require.Equal(t, indexName(1), damagedFile(t, err))
+	p = misplaced(t, 3, 28, false) // whoever asks for 28 would get 30 and what follows
+	_, err = p.Read(28, 1, everything)
 	require.Equal(t, indexName(1), damagedFile(t, err))
 }
 

@@ -259,8 +259,7 @@ func (l *life) openConsensus() (err error) {
 	}
 	syncDeps := blocksync.Deps{
 		Host: l.host, Blocks: l.store, Pool: latePool{l}, Params: w.genesis.Parameters(), Genesis: l.chain.Genesis().Hash(),
-		Identity: identity, Repairs: l.store, Now: n.clock.Now, Log: l.log.Named("sync"),
-		OnPeerSigner: func(_ transport.PeerID, a common.Address, started time.Time) { l.driver.PeerSigner(a, started) },
+		Identity: identity, Repairs: l.store, Receipts: l.store, Now: n.clock.Now, Log: l.log.Named("sync"),
 	}
 	bornode.AdaptConsensus(&syncDeps, l.driver)
 	syncDeps.Driver, syncDeps.FirstSync = &ear{syncDeps.Driver, w.check}, &firstEar{syncDeps.FirstSync, w.check}

@@ -33,14 +33,15 @@ func readVoteLog(d *faultfs.Disk) (c *voteLogContents, ok bool) {
 	}
 	c = &voteLogContents{votes: make(map[block.Link]bool), seals: make(map[uint64]bool), bytes: len(raw)}
 	table := crc32.MakeTable(crc32.Castagnoli)
-	for at := header; at+8 <= len(raw); {
+	const frame = 16 // length, checksum, bytes that were durable
+	for at := header; at+frame <= len(raw); {
 		n := int(binary.BigEndian.Uint32(raw[at:]))
-		if n == 0 || at+8+n > len(raw) || binary.BigEndian.Uint32(raw[at+4:]) != crc32.Update(crc32.Checksum(raw[at:at+4], table), table, raw[at+8:at+8+n]) {
+		if n == 0 || at+frame+n > len(raw) || binary.BigEndian.Uint32(raw[at+4:]) != crc32.Update(crc32.Checksum(raw[at:at+4], table), table, raw[at+8:at+frame+n]) {
 			at++ // the end, or damage: what lies behind counts
 			continue
 		}
-		c.take(raw[at+8 : at+8+n])
-		at += 8 + n
+		c.take(raw[at+frame : at+frame+n])
+		at += frame + n
 	}
 	return c, true
 }

@@ -48,8 +48,12 @@ type firstEar struct {
 	c *checkers
 }
 
-// HearProducer implements blocksync.FirstSync.
-func (e *firstEar) HearProducer(ctx context.Context, a blocksync.ProducerAnswer) error {
-	e.c.hearVotes(a.Votes)
-	return e.FirstSync.HearProducer(ctx, a)
+// HearAnswer implements blocksync.FirstSync.
+func (e *firstEar) HearAnswer(ctx context.Context, a *block.SessionAnswer) error {
+	votes := make([]block.Vote, len(a.Votes))
+	for i := range a.Votes {
+		votes[i] = a.Votes[i].Vote
+	}
+	e.c.hearVotes(votes)
+	return e.FirstSync.HearAnswer(ctx, a)
 }

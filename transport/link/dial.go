@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -23,6 +24,7 @@ type dialler struct {
 	addrs    []string
 	cancel   context.CancelFunc
 	punished bool // the next attempt waits for the longest pause
+	refused  bool // the gate refused the newest attempt
 }
 
 func (d *dialler) punish() { d.punished = true }
@@ -79,20 +81,24 @@ func (p *Peers) due(d *dialler) bool {
 	return e != nil && e.dialler == d && (e.link == nil || e.held == 0 && !e.link.up())
 }
 
-// next gives the address of the attempt and the pause before it: the longest if the peer was disconnected on purpose
-// since the last attempt; a small part of the time that is left where a link waits to be continued.
-func (p *Peers) next(d *dialler, attempt int, pause time.Duration) (string, time.Duration) {
+// next gives the address of the attempt, the pause that is due before it, and how long the attempt waits in fact: as long as the
+// pause, which is the longest one if the peer was disconnected on purpose since the last attempt; and at most a small part of the
+// time that is left where a link that lasted waits to be continued. A link that was cut young earns no short wait, or a peer that
+// ends each link at once would be dialled about once a second for ever.
+func (p *Peers) next(d *dialler, attempt int, pause time.Duration) (addr string, due, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.table[d.peer]
-	switch {
-	case d.punished:
-		pause = p.cfg.BackoffMax
-	case e != nil && e.link != nil:
-		pause = min(pause, p.cfg.ResumeTimeout/8)
+	due = pause
+	if d.punished {
+		due = p.cfg.BackoffMax
+	}
+	wait = due
+	if !d.punished && e != nil && e.link != nil && time.Since(e.link.epoch) >= p.cfg.BackoffMax {
+		wait = min(due, p.cfg.ResumeTimeout/8)
 	}
 	d.punished = false
-	return d.addrs[attempt%len(d.addrs)], pause
+	return d.addrs[attempt%len(d.addrs)], due, wait
 }
 
 // up tells whether the link has a pipe.
@@ -127,9 +133,9 @@ func (p *Peers) keepConnected(ctx context.Context, d *dialler) {
 			}
 			continue
 		}
-		var addr string
-		addr, pause = p.next(d, attempt, pause)
-		if pause > 0 && !p.rest(ctx, d, timer, pause) {
+		addr, due, wait := p.next(d, attempt, pause)
+		pause = due
+		if wait > 0 && !p.rest(ctx, d, timer, wait) {
 			continue
 		}
 		pause = min(max(2*pause, p.cfg.BackoffMin), p.cfg.BackoffMax)
@@ -159,7 +165,11 @@ func (p *Peers) rest(ctx context.Context, d *dialler, timer *time.Timer, pause t
 }
 
 func (p *Peers) attempt(ctx context.Context, d *dialler, addr string) {
-	if err := p.Allowed(d.peer); err != nil {
+	err := p.Allowed(d.peer)
+	p.mu.Lock()
+	d.refused = errors.Is(err, transport.ErrNotMember)
+	p.mu.Unlock()
+	if err != nil {
 		p.log.Debug("not dialling", zap.String("peer", string(d.peer)), zap.Error(err))
 		return
 	}

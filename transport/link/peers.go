@@ -295,7 +295,7 @@ func (p *Peers) mayReturn(l *Link) bool {
 
 // linkEnded implements owner.
 func (p *Peers) linkEnded(l *Link) {
-	p.log.Info("link ended", zap.String("peer", string(l.peer)), zap.Error(l.Err()))
+	p.log.Debug("link ended", zap.String("peer", string(l.peer)), zap.Error(l.Err()))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.table[l.peer]
@@ -347,8 +347,8 @@ func (p *Peers) RecheckGate() {
 	ids := make([]transport.PeerID, 0, len(p.table))
 	for id, e := range p.table {
 		ids = append(ids, id)
-		if e.dialler != nil {
-			signal(e.dialler.hurry) // it may be a member now
+		if e.dialler != nil && e.dialler.refused {
+			signal(e.dialler.hurry) // it may be a member now; the pause of any other has another reason
 		}
 	}
 	p.mu.Unlock()

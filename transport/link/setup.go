@@ -194,6 +194,6 @@ func (p *Peers) insert(e *entry, l *Link, pr transport.Provider) error {
 	e.link = l
 	p.metrics.peers.Set(float64(p.live))
 	p.wg.Go(func() { <-l.done; l.wg.Wait() }) // Close waits for links that end by themselves too
-	p.log.Info("link up", zap.String("peer", string(l.peer)), zap.String("provider", pr.Name()), zap.Bool("incoming", l.incoming))
+	p.log.Debug("link up", zap.String("peer", string(l.peer)), zap.String("provider", pr.Name()), zap.Bool("incoming", l.incoming))
 	return nil
 }

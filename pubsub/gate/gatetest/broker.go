@@ -29,6 +29,10 @@ type Broker struct {
 	Lie func(topic string, partition int32, from int64, batches []byte) []byte
 	// Receipt makes the receipt of an appended batch.
 	Receipt func(topic string, partition int32, raw []byte) []byte
+	// Leaderless names partitions that no broker leads; nil: there are none.
+	Leaderless func(topic string, partition int32) bool
+	// LostLead says that metadata names a leader of those all the same.
+	LostLead bool
 	// Slow delays answers to Produce until it is closed.
 	Slow chan struct{}
 	// Held is how many wait for it.
@@ -303,10 +307,17 @@ func (b *Broker) metadata(req *kmsg.MetadataRequest, resp *kmsg.MetadataResponse
 			p := kmsg.NewMetadataResponseTopicPartition()
 			p.Partition, p.Leader = int32(i), int32(i%len(b.listeners))
 			p.Replicas, p.ISR = []int32{p.Leader}, []int32{p.Leader}
+			if b.leaderless(name, p.Partition) && !b.LostLead {
+				p.Leader, p.ErrorCode = -1, kerr.LeaderNotAvailable.Code
+			}
 			t.Partitions = append(t.Partitions, p)
 		}
 		resp.Topics = append(resp.Topics, t)
 	}
+}
+
+func (b *Broker) leaderless(topic string, partition int32) bool {
+	return b.Leaderless != nil && b.Leaderless(topic, partition)
 }
 
 func (b *Broker) produce(req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
@@ -344,6 +355,9 @@ func (b *Broker) produce(req *kmsg.ProduceRequest, resp *kmsg.ProduceResponse) {
 func (b *Broker) append(topic string, partition int32, records []byte) (int64, int16) {
 	if int(partition) >= len(b.topics[topic]) {
 		return -1, kerr.UnknownTopicOrPartition.Code
+	}
+	if b.leaderless(topic, partition) {
+		return -1, kerr.NotLeaderForPartition.Code
 	}
 	l := b.topics[topic][partition]
 	raw := append([]byte(nil), records...)
@@ -393,6 +407,10 @@ func (b *Broker) read(topic string, rp *kmsg.FetchRequestTopicPartition) kmsg.Fe
 		p.ErrorCode = kerr.UnknownTopicOrPartition.Code
 		return p
 	}
+	if b.leaderless(topic, rp.Partition) {
+		p.ErrorCode = kerr.NotLeaderForPartition.Code
+		return p
+	}
 	l := b.topics[topic][rp.Partition]
 	p.HighWatermark, p.LastStableOffset, p.LogStartOffset = l.next, l.next, 0
 	for _, raw := range l.raw {
@@ -416,9 +434,12 @@ func (b *Broker) listOffsets(req *kmsg.ListOffsetsRequest, resp *kmsg.ListOffset
 		for _, rp := range rt.Partitions {
 			p := kmsg.NewListOffsetsResponseTopicPartition()
 			p.Partition = rp.Partition
-			if rp.Timestamp == -1 {
+			switch {
+			case b.leaderless(rt.Topic, rp.Partition):
+				p.ErrorCode = kerr.NotLeaderForPartition.Code
+			case rp.Timestamp == -1:
 				p.Offset = b.topics[rt.Topic][rp.Partition].next
-			} else {
+			default:
 				p.Offset = 0
 			}
 			t.Partitions = append(t.Partitions, p)

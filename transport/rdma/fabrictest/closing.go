@@ -129,6 +129,7 @@ func testCloseUnderLoad(t *testing.T, h Harness) {
 			b.fill(t, 1)
 			switch {
 			case c.QP == its.qp.Num():
+				require.Equal(t, fabric.StatusOK, c.Status)
 				require.EqualValues(t, 77, c.Imm)
 				ended = true
 			case c.QP == y.qp.Num() && c.Status == fabric.StatusOK:
@@ -136,10 +137,11 @@ func testCloseUnderLoad(t *testing.T, h Harness) {
 				next++
 			}
 		}
+		a.discard(t)
+		b.discard(t)
 		for _, e := range []*end{y, fresh, its} {
 			require.NoError(t, e.qp.Close())
 		}
-		a.got = a.got[:0]
 	}
 }
 

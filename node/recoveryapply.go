@@ -1,0 +1,318 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"go.uber.org/zap"
+
+	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/blockstore"
+	"github.com/bornode/bornode/config"
+	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/internal/format"
+	"github.com/bornode/bornode/internal/vfs"
+	"github.com/bornode/bornode/recovery"
+)
+
+// Why a recovery is not applied, beside recovery.ErrInvalid. Test with errors.Is.
+var (
+	// ErrOtherHistory: what this node holds as final does not lead to the base. The evidence is kept, and the node signs nothing.
+	ErrOtherHistory = errors.New("this node's final chain does not lead to the recovery's base")
+	// ErrRivalRecovery: another recovery with the same predecessor is known here, and the operator has named neither, or it is applied.
+	ErrRivalRecovery = errors.New("another recovery with the same predecessor is known here")
+)
+
+// AppliedRecovery tells what an application did.
+type AppliedRecovery struct {
+	Hash     common.Hash
+	Number   uint64
+	Already  bool   // it was applied before: nothing was done
+	SetAside string // folder of copies of what the node had above the base, and of the vote log; empty: there was nothing
+	Undone   int    // reversible blocks that are out, copies of which are there
+	HasBase  bool   // the base is here; else the node fetches the blocks up to it from others
+	// Unproven: the folder cannot tell whether its final blocks lead to the base, since the blocks that would show it are pruned. If
+	// they do not, the node stops at the base that it fetches.
+	Unproven bool
+}
+
+// ApplyRecovery makes a stopped node's folder go on by a recovery: from the next start on the node holds the base as final, follows
+// and signs nothing but what comes behind it in the recovery's domain, and refuses what else its folder holds above it, of which
+// copies are set aside first. Nothing is deleted here and nothing rolled back: the file that says that the recovery is applied comes
+// last, and what was done before it may be done again. A program that knows no recoveries refuses the folder from then on. named is the hash that the operator gave, zero if he gave none: it is needed
+// where two recoveries with one predecessor are known here. Producers and observers apply it alike, and so does a new folder.
+//
+// Errors wrap recovery.ErrInvalid, ErrOtherHistory or ErrRivalRecovery; others are of the folder.
+func ApplyRecovery(ctx context.Context, cfg *config.Config, signed *recovery.Signed, named common.Hash, log *zap.Logger) (done AppliedRecovery, err error) {
+	gen, err := LoadGenesis(cfg)
+	if err != nil {
+		return done, err
+	}
+	zero, err := gen.Block()
+	if err != nil {
+		return done, err
+	}
+	done.Hash, done.Number = signed.Hash(), signed.Statement.Number
+	if err := verifyRecovery(signed, gen, zero.Hash()); err != nil {
+		return done, fmt.Errorf("recovery %s: %w", done.Hash, err)
+	}
+	store, err := OpenStore(cfg, log) // fails while the node runs
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	known, err := loadRecoveries(cfg, gen) // under the store's lock: another application may have written one before
+	if err != nil {
+		return done, err
+	}
+	for _, o := range known.applied {
+		done.Already = done.Already || o.Hash() == done.Hash
+	}
+	if done.Already {
+		return done, nil
+	}
+	if err := known.admit(cfg, signed, named); err != nil {
+		return done, err
+	}
+	a := application{cfg: cfg, store: store, signed: signed, genesis: zero.Hash()}
+	if err := a.checkHistory(); err != nil {
+		return done, err
+	}
+	if err := ctx.Err(); err != nil {
+		return done, err
+	}
+	if err := a.setAside(&done); err != nil {
+		return done, err
+	}
+	log.Warn("a recovery is applied: from the next start on this node goes on from its base", zap.Stringer("recovery", done.Hash),
+		zap.Uint64("base", signed.Statement.Base.Height), zap.String("set_aside", done.SetAside), zap.Int("blocks_out", done.Undone))
+	// An earlier program knows no recoveries, would not see the file, and would sign in the old domain: this form of data keeps it out.
+	if err := format.StampFolder(cfg.Path(cfg.Consensus.Dir), format.Consensus, vfs.Private); err != nil {
+		return done, err
+	}
+	return done, createApplied(cfg, signed)
+}
+
+// admit checks that a recovery is the next one here, and the only one or the one that the operator named.
+func (r *recoveries) admit(cfg *config.Config, s *recovery.Signed, named common.Hash) error {
+	if named != (common.Hash{}) && named != s.Hash() {
+		return fmt.Errorf("the file holds recovery %s, and %s was named", s.Hash(), named)
+	}
+	rivals := r.rivalsOf(s)
+	for _, o := range rivals {
+		for _, applied := range r.applied {
+			if o.Hash() == applied.Hash() {
+				_, err := r.keepShown(cfg, s)
+				return errors.Join(fmt.Errorf("%w and applied: %s; recovery %s is kept beside it, compare them with bornode recover show", ErrRivalRecovery, o.Hash(), s.Hash()), err)
+			}
+		}
+	}
+	if err := followsAll(s, r.applied); err != nil {
+		return err
+	}
+	if len(rivals) > 0 && named == (common.Hash{}) {
+		return fmt.Errorf("%w: %s and %s; compare them with bornode recover show, agree with the other operators on one, and name its hash", ErrRivalRecovery, rivals[0].Hash(), s.Hash())
+	}
+	return nil
+}
+
+// application is one run of ApplyRecovery on an open store.
+type application struct {
+	cfg      *config.Config
+	store    *blockstore.Store
+	signed   *recovery.Signed
+	genesis  common.Hash
+	hasBase  bool
+	unproven bool // AppliedRecovery.Unproven
+}
+
+// checkHistory checks that the last irreversible block is the base or an ancestor of it, as far as the folder can tell. If not,
+// the evidence is kept.
+func (a *application) checkHistory() error {
+	base := a.signed.Statement.Base.Block
+	if a.store.Empty() {
+		a.hasBase = base.Height == 0
+		return nil
+	}
+	height, hash := a.store.LIB()
+	h, err := a.store.Header(base.Hash)
+	switch {
+	case err == nil:
+		a.hasBase = true
+		if h.Number() != base.Height || h.Slot() != base.Slot || h.Header.Root != base.StateRoot {
+			return fmt.Errorf("%w: its base %s has height %d, slot %d and state root %s here", recovery.ErrInvalid, base, h.Number(), h.Slot(), h.Header.Root)
+		}
+	case !errors.Is(err, blockstore.ErrNotFound):
+		return fmt.Errorf("read the recovery's base: %w", err)
+	case height >= base.Height && base.Height >= a.store.FirstHeight():
+		return a.refuseHistory(base.Height)
+	case height >= base.Height: // pruned, and what is final here lies above it in any case
+		return a.refuseHistory(height)
+	default:
+		return a.checkCertificate(height)
+	}
+	if height > base.Height {
+		return a.refuseHistory(height)
+	}
+	for h.Number() > height {
+		if h, err = a.store.Header(h.Parent()); err != nil {
+			return fmt.Errorf("read the blocks between the last irreversible one and the recovery's base: %w", err)
+		}
+	}
+	if h.Hash() != hash {
+		return a.refuseHistory(height)
+	}
+	return nil
+}
+
+// checkCertificate looks, where the base is not here, at the newest final block that the recovery proves. Where the blocks of its slot
+// are pruned the folder cannot tell which history it holds.
+func (a *application) checkCertificate(lib uint64) error {
+	fc := a.signed.Statement.Base.FC
+	if fc == nil {
+		return nil
+	}
+	h, err := a.store.HeaderByHeight(lib)
+	for err == nil && h.Slot() > fc.Target.Slot && h.Number() > a.store.FirstHeight() {
+		h, err = a.store.HeaderByHeight(h.Number() - 1)
+	}
+	if err != nil {
+		return fmt.Errorf("read the final blocks down to slot %d: %w", fc.Target.Slot, err)
+	}
+	if h.Slot() > fc.Target.Slot {
+		a.unproven = true
+		return nil
+	}
+	if h.Number() < lib && h.Hash() != fc.Target.Hash || h.Slot() == fc.Target.Slot && h.Hash() != fc.Target.Hash {
+		return a.refuseHistory(h.Number())
+	}
+	return nil
+}
+
+// refuseHistory keeps the evidence that the final chain here is another history.
+func (a *application) refuseHistory(height uint64) error {
+	own, err := a.store.HeaderByHeight(height)
+	if err != nil {
+		return fmt.Errorf("%w: read final block %d for the evidence: %w", ErrOtherHistory, height, err)
+	}
+	_, fc := a.store.Certificates()
+	path, err := consensus.KeepRefusedRecovery(a.cfg.Path(a.cfg.Consensus.Dir), a.genesis, own, fc, a.signed.Encode())
+	if path == "" {
+		path = a.cfg.Path(a.cfg.Consensus.Dir)
+	}
+	return errors.Join(fmt.Errorf("%w, block %d %s: its final block %d is %s (evidence in %s); this node signs nothing any more: if the operators agree on the recovery, set the whole folder aside and join anew with the recovery",
+		ErrOtherHistory, a.signed.Statement.Base.Height, a.signed.Statement.Base.Hash, own.Number(), own.Hash(), path), err)
+}
+
+// setAside copies the blocks that the recovery leaves out, and the vote log, to a dated folder.
+func (a *application) setAside(done *AppliedRecovery) error {
+	done.HasBase, done.Unproven = a.hasBase, a.unproven
+	if a.store.Empty() {
+		return nil
+	}
+	out, err := a.blocksOut()
+	if err != nil {
+		return fmt.Errorf("read the blocks that the recovery leaves out: %w", err)
+	}
+	logs, err := a.voteLogs()
+	if err != nil {
+		return err
+	}
+	if done.Undone = len(out); len(out) == 0 && len(logs) == 0 {
+		return nil
+	}
+	name := filepath.Join(RecoveryFolder, fmt.Sprintf("aside-%04d-%s", done.Number, time.Now().UTC().Format("20060102T150405Z")))
+	dir := a.cfg.Path(name)
+	fs := vfs.OS(dir, vfs.Private)
+	if err := fs.Mkdir("."); err != nil {
+		return fmt.Errorf("make the folder for what is set aside: %w", err)
+	}
+	done.SetAside = dir
+	if len(out) > 0 {
+		err = vfs.ReplaceFileBy(fs, "above-base.blocks", func(w io.Writer) error {
+			x := blockstore.NewExportWriter(w, a.genesis)
+			for _, b := range out {
+				if err := x.Block(b.Encode()); err != nil {
+					return err
+				}
+			}
+			return x.End(nil, nil)
+		})
+	}
+	for _, file := range logs {
+		err = errors.Join(err, copyAside(fs, file))
+	}
+	if err != nil {
+		return fmt.Errorf("set aside in %s: %w", dir, err)
+	}
+	return nil
+}
+
+// blocksOut are the reversible blocks that are neither the base nor its ancestors, parents first.
+func (a *application) blocksOut() (out []*block.Block, err error) {
+	all, err := a.store.Reversible()
+	if err != nil {
+		return nil, err
+	}
+	stays := make(map[common.Hash]bool)
+	want := a.signed.Statement.Base.Hash
+	for i := len(all) - 1; i >= 0; i-- { // children before parents
+		if b := all[i]; b.Hash() == want {
+			stays[want], want = true, b.Parent()
+		}
+	}
+	for _, b := range all {
+		if !stays[b.Hash()] {
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}
+
+// voteLogs are the logs in the folder of consensus.
+func (a *application) voteLogs() (files []string, err error) {
+	dir := a.cfg.Path(a.cfg.Consensus.Dir)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), ".log") {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files, err
+}
+
+func copyAside(fs vfs.FS, file string) error {
+	in, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // only read
+	return vfs.ReplaceFileBy(fs, filepath.Base(file), func(w io.Writer) error {
+		_, err := io.Copy(w, in)
+		return err
+	})
+}
+
+// RecoveryInForce is the number and the hash of the newest recovery that a folder has applied; zero: none.
+func RecoveryInForce(cfg *config.Config) (number uint64, hash common.Hash, err error) {
+	gen, err := LoadGenesis(cfg)
+	if err != nil {
+		return 0, common.Hash{}, err
+	}
+	r, err := loadRecoveries(cfg, gen)
+	if err != nil {
+		return 0, common.Hash{}, err
+	}
+	number, hash = r.inForce()
+	return number, hash, nil
+}
