@@ -379,6 +379,9 @@ func (m *Manager) onGoAway(p *peer, g *GoAway) {
 func (m *Manager) warnOfGoAway(p *peer, why Reason, times int) {
 	m.log.Warn("peer goes away", zap.String("peer", string(p.id)), zap.Stringer("reason", why), zap.Int("timesBefore", times))
 	switch why {
+	case NotAMember: // it may be told before the block that removed it is final here, and then it never sees that
+		m.log.Warn("this node is not a member by that peer's last irreversible block, members refuse it until it is admitted through the Members contract",
+			zap.String("peer", string(m.self)), zap.String("toldBy", string(p.id)))
 	case Forked:
 		m.log.Warn("that peer holds another block as final than this node: one of the two histories is wrong; compare the hashes of the final block with the other operators (docs/operations.md, Fork)", zap.String("peer", string(p.id)), zap.Uint64("lib", m.deps.Driver.Status().LIB.Height))
 	case Recovered:

@@ -23,6 +23,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
@@ -443,7 +445,12 @@ func (s *storm) join(pull bool, kills int) {
 	j := newJoining(s.all)
 	target := uint64(len(j.taken) - 1)
 	host := newStormHost(t, id, anyPort, nil)
-	m, reg, stop := stormManager(t, host, j, j, func(c *Config, _ *Deps) { c.Pull = pull })
+	core, logs := observer.New(zap.InfoLevel)
+	bound := int64(0)
+	m, reg, stop := stormManager(t, host, j, j, func(c *Config, d *Deps) {
+		c.Pull, d.Log = pull, d.Log.WithOptions(zap.WrapCore(func(was zapcore.Core) zapcore.Core { return zapcore.NewTee(was, core) }))
+		bound = c.RunAheadBytes + 3*int64(c.ChunkBytes)
+	})
 	defer stop()
 	for _, addr := range s.addrs {
 		require.NoError(t, host.Dial(t.Context(), addr))
@@ -479,7 +486,10 @@ func (s *storm) join(pull bool, kills int) {
 	require.Zero(t, m.bans.Len(), "nobody is to blame")
 	all := counterOf(t, reg, "bornode_blocksync_range_blocks_total")
 	pulled := counterOf(t, reg, "bornode_blocksync_pulled_blocks_total")
-	require.EqualValues(t, target, all, "no block was taken twice")
+	// While no peer can be asked the node does not catch up, and what was fetched and not taken by then is fetched again.
+	breaks := max(0, logs.FilterMessage("sync state").FilterField(zap.Stringer("from", LIBCatchup)).Len()-1)
+	require.GreaterOrEqual(t, all, float64(target))
+	require.LessOrEqual(t, all, float64(target)+float64(breaks)*float64(bound/stormBlock), "no block was fetched twice but for %d breaks", breaks)
 	if !pull {
 		require.Zero(t, pulled)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/transport"
@@ -238,13 +240,16 @@ func TestPeerThatGoesAwayIsForgotten(t *testing.T) {
 	for why := NoReason; why <= NotAMember+1; why++ {
 		onMem(t, func(l *lab) {
 			chain := newChain(20, chainShape{})
-			n := l.node("n", chain)
+			core, logs := observer.New(zap.WarnLevel)
+			n := l.node("n", chain, func(_ *Config, d *Deps) { d.Log = zap.New(core) })
 			s := l.script("peer", n).at(chain[20], chain[18], 19).hello()
 			s.next(0, TypeNotice)
 			g := GoAway{Reason: why}
 			s.send(0, TypeGoAway, g.Encode())
 			<-s.over
 			require.Empty(l.t, n.m.Peers())
+			removed := logs.FilterMessageSnippet("this node is not a member").FilterField(zap.String("peer", "n")).Len()
+			require.Equal(l.t, why == NotAMember, removed > 0, "a node that was removed says so, whatever is final here")
 			require.NoError(l.t, n.m.gate("peer"))
 		})
 	}
