@@ -330,16 +330,26 @@ func TestSessionsAreBounded(t *testing.T) {
 		n := l.node("b", chain, b.signs)
 		asker := newModelSigner(4, 0)
 		from := l.script("from", n).at(chain[20], chain[18], 19).produces(asker).hello()
-		for number := uint64(1); number <= 3*sessionsPerMinute; number++ {
+		number := uint64(0)
+		begin := func() {
+			number++
 			asker.begin(number)
 			from.send(0, TypeSession, asker.ask(1, *asker.session))
 		}
-		l.eventually(func() bool { return b.timesAsked() == sessionsPerMinute }, "as many as it may")
+		for range 3 * maxNewSessions {
+			begin()
+		}
+		l.eventually(func() bool { return b.timesAsked() == maxNewSessions }, "as many as it may")
 		l.pass(time.Second)
-		require.Equal(t, sessionsPerMinute, b.timesAsked())
-		l.pass(time.Minute)
+		require.Equal(t, maxNewSessions, b.timesAsked())
+		l.pass(sessionRefill)
 		from.send(0, TypeSession, asker.ask(2, *asker.session))
-		l.eventually(func() bool { return b.timesAsked() == sessionsPerMinute+1 }, "the newest one is answered when it is asked for again")
+		l.eventually(func() bool { return b.timesAsked() == maxNewSessions+1 }, "the newest one is answered when it is asked for again")
+		for i := range 40 { // two minutes
+			l.pass(sessionRefill)
+			begin()
+			l.eventually(func() bool { return b.timesAsked() == maxNewSessions+2+i }, "a producer that restarts over and over is answered each time")
+		}
 
 		l.pass(10 * time.Second)
 		asked := b.timesAsked()
@@ -424,6 +434,29 @@ func TestSessionsArePassedOnOnce(t *testing.T) {
 		require.NoError(t, err)
 		to.send(0, TypeSessionAnswer, encodeSessionAnswer(lost))
 		from.quiet(3*time.Second, 0, TypeSessionAnswer)
+	})
+}
+
+// A start is shown the sessions of its account's earlier starts by whoever kept them. It answers them and passes none on: else each
+// start would show every node all of them, and use up the room of its own one.
+func TestOwnSessionsAreNotPassedOn(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(20, chainShape{})
+		a, other := newModelSigner(4, 3), newModelSigner(5, 0)
+		a.begin(100)
+		n := l.node("a", chain, a.signs)
+		to := l.script("to", n).at(chain[20], chain[18], 19).produces(other).hello()
+		from := l.script("from", n).at(chain[20], chain[18], 19).produces(newModelSigner(6, 0)).hello()
+		l.eventually(func() bool { return handshaken(n.m) == 2 }, "linked")
+		earlier := newModelSigner(4, 0)
+		for number := uint64(1); number <= 3; number++ {
+			earlier.begin(number)
+			from.send(0, TypeSession, earlier.ask(1, *earlier.session))
+		}
+		l.eventually(func() bool { return a.timesAsked() == 3 }, "answered")
+		for range 5 {
+			require.Equal(t, a.session.Session, to.session().Session.Session, "its own session alone")
+		}
 	})
 }
 

@@ -91,7 +91,7 @@ const (
 	strangersPerPeriod  = 8                      // of those, of accounts without a seat: anybody can make such
 	answersPerPeriod    = 8 * block.MaxProducers // to sessions, per peer and heartbeat period; more are dropped
 	strangerAnswers     = 32                     // of those, of observers and accounts without a seat
-	sessionsPerMinute   = 8                      // new ones of an account: each costs every node an fsync
+	maxNewSessions      = 16                     // of an account at once, and one more per sessionRefill: each costs every node an fsync
 	handshakesPerPeriod = 16                     // per peer and heartbeat period; more are not answered
 )
 
@@ -136,6 +136,7 @@ const (
 	askKnownTimeouts = 4               // request time-outs that an answer may bring known blocks only
 	askTimeouts      = 12              // request time-outs that one answer of a branch may take
 	sessionEvery     = time.Second     // a session is asked for again so often
+	sessionRefill    = 3 * time.Second // a producer that restarts no faster is always answered
 	sessionKept      = time.Minute     // a new peer of the same account is shown it for so long
 	maxClaimBackoff  = 5 * time.Minute // nor for at most this long
 	liveLag          = 256             // blocks: a peer further below our LIB gets no live traffic

@@ -244,24 +244,32 @@ func (m *Manager) answerSession(j *sessionJob) {
 	})
 }
 
-// begunSessions counts the new sessions of an account in a minute. Only the account can make them, so nobody uses up another's.
+// begunSessions counts the new sessions of an account; one is taken off per sessionRefill. Only the account can make them, so
+// nobody uses up another's.
 type begunSessions struct {
-	since time.Time
 	count int
+	since time.Time // up to when it was taken off
 }
 
 // mayBegin counts a further session of an account and reports whether there is room for it.
 func (m *Manager) mayBegin(account common.Address, now time.Time) bool {
-	b, _ := m.begun.Get(account)
-	if now.Sub(b.since) >= time.Minute {
-		b = begunSessions{since: now}
+	b, known := m.begun.Get(account)
+	if !known {
+		b.since = now
 	}
-	b.count++
+	refills := now.Sub(b.since) / sessionRefill
+	b.since = b.since.Add(refills * sessionRefill)
+	b.count = max(0, b.count-int(refills))
+	room := b.count < maxNewSessions
+	if room {
+		b.count++
+	}
 	m.begun.Add(account, b)
-	return b.count <= sessionsPerMinute
+	return room
 }
 
-// passSession notes where a genuine session came from and passes it on, once a round.
+// passSession notes where a genuine session came from and passes it on, once a round. Sessions of this node's own account end here:
+// a peer shows a start those of the starts before it, and passed on they would use up the account's room at every node.
 func (m *Manager) passSession(j *sessionJob) {
 	key := sessionKey{j.request.Session.Producer, j.request.Session.Session}
 	path := m.paths[key]
@@ -278,6 +286,9 @@ func (m *Manager) passSession(j *sessionJob) {
 	}
 	path.round, path.from, path.payload, path.at = j.request.Round, j.peer.id, j.payload, now
 	path.answered, path.others = make(map[common.Address]struct{}), 0
+	if j.request.Session.Producer == m.deps.Identity.Account {
+		return
+	}
 	for _, p := range m.peers {
 		if p != j.peer && p.answersSessions() {
 			p.send(transport.LaneConsensus, TypeSession, j.payload)
