@@ -182,7 +182,7 @@ func (d *duties) keepUnreadable(b []byte, cause error) {
 	if b != nil {
 		kept, err = aside.KeepBytes(folder, name, bytes.NewReader(b), int64(len(b)), maxUnreadableEvidence, time.Now())
 	} else {
-		kept, err = aside.KeepMoved(folder, name, time.Now())
+		kept, err = aside.KeepMoved(folder, name, maxUnreadableEvidence, time.Now())
 	}
 	if d.unkept = err; err != nil {
 		d.log.Warn("evidence of the last run cannot be read, and no copy of it can be kept: it is left as it is, and evidence is not kept over a restart", zap.String("file", d.file), zap.Error(errors.Join(cause, err)))

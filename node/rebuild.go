@@ -74,7 +74,7 @@ func RebuildIndex(ctx context.Context, cfg *config.Config, log *zap.Logger, prog
 			if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
-			to, err := aside.KeepMoved(folder, filepath.Base(file), now)
+			to, err := aside.KeepMoved(folder, filepath.Base(file), aside.All, now)
 			if err != nil {
 				return moved, report, err
 			}

@@ -86,9 +86,9 @@ func (j *journal) load(limit int, log *zap.Logger) ([]*types.Transaction, error)
 	case errors.Is(err, errTorn):
 		log.Info("the torn end of the transaction journal is cut off", zap.String("file", j.path), zap.Int("whole", len(txs)))
 	case err != nil:
-		to, e := aside.KeepLink(j.fs, j.name, time.Now()) // the journal stays until a rewriting has what was read of it
+		to, e := aside.KeepLink(j.fs, j.name, maxDamagedJournals, time.Now()) // the journal stays until a rewriting has what was read of it
 		if e != nil {
-			to, e = aside.KeepMoved(j.fs, j.name, time.Now()) // no file: a folder has one name
+			to, e = aside.KeepMoved(j.fs, j.name, maxDamagedJournals, time.Now()) // no file: a folder has one name
 		}
 		if e != nil {
 			return nil, fmt.Errorf("transaction journal %s is damaged (%w) and cannot be set aside: %w; move it away by hand", j.path, err, e)

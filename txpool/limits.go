@@ -16,6 +16,7 @@ const (
 	maxEvents           = 1 << 17         // transactions queued for subscribers; older ones are dropped and counted
 	maxJournalLine      = MaxTransactionBytes + 64
 	journalSlackBytes   = 4 << 20 // appended to the journal, besides as much as it kept, before it is rewritten
+	maxDamagedJournals  = 8       // copies of journals with bytes that are no whole lines
 	minTransactionBytes = 64      // no signed transaction is encoded in less
 
 	// maxReturnedShare bounds the pool, in multiples of GlobalSlots, for transactions that the node had accepted before:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/bornode/bornode/internal/vfs"
 )
+
+// All keeps every copy: of what others may have nowhere else, and of what an operator moves away.
+const All = math.MaxInt
 
 const (
 	mark   = ".damaged-" // between a name and the time at which it was kept
@@ -61,8 +65,9 @@ func KeepFolder(fs vfs.FS, dir string, keep int, now time.Time) (kept string, er
 }
 
 // KeepLink gives a file a second, dated name, durable when it returns: nothing of the file is lost when its own name is
-// removed, and it takes no room until then. A file that has such a name already keeps it; empty: there is no such file.
-func KeepLink(fs vfs.FS, name string, now time.Time) (kept string, err error) {
+// removed, and it takes no room until then. It removes the oldest names beyond keep. A file that has such a name already
+// keeps it; empty: there is no such file.
+func KeepLink(fs vfs.FS, name string, keep int, now time.Time) (kept string, err error) {
 	copies, err := List(fs, name)
 	if err != nil {
 		return "", keepError(name, err)
@@ -81,18 +86,22 @@ func KeepLink(fs vfs.FS, name string, now time.Time) (kept string, err error) {
 	if err != nil {
 		return "", keepError(name, err)
 	}
-	return kept, nil
+	return kept, keepError(name, removeOldest(fs, name, append(copies, kept), keep))
 }
 
-// KeepMoved renames a file or a folder to a dated name, durable when it returns.
-func KeepMoved(fs vfs.FS, name string, now time.Time) (kept string, err error) {
+// KeepMoved renames a file or a folder to a dated name, durable when it returns, and removes the oldest beyond keep.
+func KeepMoved(fs vfs.FS, name string, keep int, now time.Time) (kept string, err error) {
+	copies, err := List(fs, name)
+	if err != nil {
+		return "", keepError(name, err)
+	}
 	if kept, err = freeName(fs, name, now); err == nil {
 		err = errors.Join(fs.Rename(name, kept), fs.SyncDir(path.Dir(name)))
 	}
 	if err != nil {
 		return "", keepError(name, err)
 	}
-	return kept, nil
+	return kept, keepError(name, removeOldest(fs, name, append(copies, kept), keep))
 }
 
 func keepError(name string, err error) error {

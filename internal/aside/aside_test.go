@@ -96,8 +96,8 @@ func TestPowerCutLeavesNoPartOfACopy(t *testing.T) {
 			return KeepBytes(fs, "file", strings.NewReader(text), int64(len(text)), 1, noon)
 		},
 		"folder": func(fs vfs.FS) (string, error) { return KeepFolder(fs, "folder", 1, noon) },
-		"link":   func(fs vfs.FS) (string, error) { return KeepLink(fs, "file", noon) },
-		"moved":  func(fs vfs.FS) (string, error) { return KeepMoved(fs, "file", noon) },
+		"link":   func(fs vfs.FS) (string, error) { return KeepLink(fs, "file", All, noon) },
+		"moved":  func(fs vfs.FS) (string, error) { return KeepMoved(fs, "file", All, noon) },
 	}
 	for what, keep := range keepers {
 		for at, ended := 1, false; !ended; at++ {
@@ -167,20 +167,20 @@ func TestSecondNameIsGivenOnce(t *testing.T) {
 	dir := t.TempDir()
 	fs := vfs.OS(dir, vfs.Private)
 	require.NoError(t, vfs.ReplaceFile(fs, "file", []byte("one")))
-	first, err := KeepLink(fs, "file", noon)
+	first, err := KeepLink(fs, "file", All, noon)
 	require.NoError(t, err)
-	again, err := KeepLink(fs, "file", noon.Add(time.Hour))
+	again, err := KeepLink(fs, "file", All, noon.Add(time.Hour))
 	require.NoError(t, err)
 	require.Equal(t, first, again)
-	moved, err := KeepMoved(fs, "file", noon)
+	moved, err := KeepMoved(fs, "file", All, noon)
 	require.NoError(t, err)
 	require.Equal(t, first+"-01", moved)
 	require.NoFileExists(t, filepath.Join(dir, "file"))
-	none, err := KeepLink(fs, "file", noon)
+	none, err := KeepLink(fs, "file", All, noon)
 	require.NoError(t, err)
 	require.Empty(t, none)
 	require.NoError(t, vfs.ReplaceFile(fs, "file", []byte("other")))
-	other, err := KeepLink(fs, "file", noon)
+	other, err := KeepLink(fs, "file", All, noon)
 	require.NoError(t, err)
 	require.Equal(t, first+"-02", other)
 }
@@ -192,11 +192,11 @@ func TestSecondNameOfAnEquallyLongFile(t *testing.T) {
 	name := filepath.Join(dir, "file")
 	require.NoError(t, vfs.ReplaceFile(fs, "file", []byte("one")))
 	require.NoError(t, os.Chtimes(name, noon, noon))
-	first, err := KeepLink(fs, "file", noon)
+	first, err := KeepLink(fs, "file", All, noon)
 	require.NoError(t, err)
 	require.NoError(t, vfs.ReplaceFile(fs, "file", []byte("two")))
 	require.NoError(t, os.Chtimes(name, noon, noon.Add(time.Second)))
-	second, err := KeepLink(fs, "file", noon)
+	second, err := KeepLink(fs, "file", All, noon)
 	require.NoError(t, err)
 	require.NotEqual(t, first, second)
 	require.NoError(t, os.Remove(name))
@@ -204,6 +204,23 @@ func TestSecondNameOfAnEquallyLongFile(t *testing.T) {
 		b, err := os.ReadFile(filepath.Join(dir, kept))
 		require.NoError(t, err)
 		require.Equal(t, text, string(b))
+	}
+}
+
+// Second names and moved files are bounded too: the newest stay.
+func TestSecondNamesAreBounded(t *testing.T) {
+	for name, keep := range map[string]func(vfs.FS, string, int, time.Time) (string, error){"linked": KeepLink, "moved": KeepMoved} {
+		fs := vfs.OS(t.TempDir(), vfs.Private)
+		var all []string
+		for i := range 5 {
+			require.NoError(t, vfs.ReplaceFile(fs, "file", bytes.Repeat([]byte("x"), i+1)), name)
+			kept, err := keep(fs, "file", 3, noon.Add(time.Duration(i)*time.Hour))
+			require.NoError(t, err, name)
+			all = append(all, kept)
+		}
+		copies, err := List(fs, "file")
+		require.NoError(t, err, name)
+		require.Equal(t, all[2:], copies, name)
 	}
 }
 

@@ -49,7 +49,7 @@ func (s *Store) foundDamage(file string, pos int64, cause error) {
 
 // setAside gives a file a second, dated name, once, and returns it; empty: there is no such file, or no room for a name.
 func (s *Store) setAside(file string) string {
-	name, err := aside.KeepLink(s.fs, file, s.clock())
+	name, err := aside.KeepLink(s.fs, file, aside.All, s.clock())
 	if err != nil {
 		s.log.Error("a damaged file of the topic store could not be set aside; copy it before its segment is removed", zap.String("file", file), zap.Error(err))
 		return ""
@@ -286,7 +286,7 @@ func (s *Store) startAnew(f found, cause error) error {
 		name    func(uint32) string
 	}{{f.logs, logName}, {f.indexes, indexName}, {f.snaps, snapName}} {
 		for _, n := range x.numbers {
-			if _, err := aside.KeepMoved(s.fs, x.name(n), s.clock()); err != nil {
+			if _, err := aside.KeepMoved(s.fs, x.name(n), aside.All, s.clock()); err != nil {
 				return fmt.Errorf("the topic store cannot begin anew: %w", err)
 			}
 		}

@@ -568,7 +568,7 @@ func TestAsideNamesAreOfTheirFile(t *testing.T) {
 		second := s.setAside(file)
 		require.NotContains(t, asides, second)
 		require.Equal(t, second, s.setAside(file), "once")
-		_, err := aside.KeepMoved(fs, file, testTime)
+		_, err := aside.KeepMoved(fs, file, aside.All, testTime)
 		require.NoError(t, err)
 		_, err = fs.Open(file, os.O_RDONLY)
 		require.ErrorIs(t, err, os.ErrNotExist)
