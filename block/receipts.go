@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/params"
 	"github.com/ethereum/go-ethereum/rlp"
 	"github.com/ethereum/go-ethereum/trie"
 )
@@ -14,6 +15,9 @@ var ErrWrongReceipts = errors.New("receipts are not those of the block")
 
 // receiptsGasPerByte is a lower bound: a byte of a log's data costs 8 gas, its address, topics and lengths cost more.
 const receiptsGasPerByte = 4
+
+// receiptsGasPerLog is a lower bound too: a fifth of a transaction's gas may be refunded.
+const receiptsGasPerLog = params.LogGas * 4 / 5
 
 // MaxReceiptsBytes is more than the receipts of a block can take in EncodeReceipts' form: whoever fetches them reserves no more.
 func MaxReceiptsBytes(h *types.Header) uint64 { return h.GasUsed/receiptsGasPerByte + 64 }
@@ -39,6 +43,54 @@ func DecodeReceipts(b []byte) (types.Receipts, error) {
 		rs[i] = (*types.Receipt)(r)
 	}
 	return rs, nil
+}
+
+// DecodeProvenReceipts are the receipts of a block as a peer or the disk gives them in EncodeReceipts' form, checked as by
+// CheckReceipts. They are counted before they are decoded, which may take 120 times their bytes in memory. Errors wrap
+// ErrWrongReceipts.
+func DecodeProvenReceipts(b *Block, encoded []byte) (types.Receipts, error) {
+	if err := countReceipts(b, encoded); err != nil {
+		return nil, fmt.Errorf("%w: block %d: %w", ErrWrongReceipts, b.Number(), err)
+	}
+	rs, err := DecodeReceipts(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("%w: block %d: %w", ErrWrongReceipts, b.Number(), err)
+	}
+	return rs, CheckReceipts(b, rs)
+}
+
+// countReceipts checks that encoded receipts are as many as the block has transactions, and have no more logs than its gas pays for.
+func countReceipts(b *Block, encoded []byte) error {
+	receipts, _, err := rlp.SplitList(encoded)
+	if err != nil {
+		return err
+	}
+	n, err := rlp.CountValues(receipts)
+	if err != nil || n != len(b.Transactions) {
+		return errors.Join(err, fmt.Errorf("%d receipts, it has %d transactions", n, len(b.Transactions)))
+	}
+	logs := uint64(0)
+	for len(receipts) > 0 {
+		var receipt, list []byte
+		if receipt, receipts, err = rlp.SplitList(receipts); err != nil {
+			return err
+		}
+		for range 2 { // status and gas
+			if _, _, receipt, err = rlp.Split(receipt); err != nil {
+				return err
+			}
+		}
+		if list, _, err = rlp.SplitList(receipt); err != nil {
+			return err
+		}
+		if n, err = rlp.CountValues(list); err != nil {
+			return err
+		}
+		if logs += uint64(n); logs > b.Header.GasUsed/receiptsGasPerLog { //nolint:gosec // a count
+			return fmt.Errorf("more logs than %d gas pay for", b.Header.GasUsed)
+		}
+	}
+	return nil
 }
 
 // CheckReceipts fills in the type, the bloom and the transaction's hash of each receipt, and compares all of them with

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
 	"go.uber.org/zap"
 
 	"github.com/bornode/bornode/block"
@@ -48,7 +47,7 @@ func (s *Store) ProvenReceipts(height uint64, hash common.Hash) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := decodeReceiptsOf(b, encoded); err != nil {
+	if _, err := block.DecodeProvenReceipts(b, encoded); err != nil {
 		return nil, s.ReceiptsLost(height, hash, err)
 	}
 	return encoded, nil
@@ -62,18 +61,9 @@ func (s *Store) PutProvenReceipts(height uint64, encoded []byte) error {
 	if err != nil {
 		return fmt.Errorf("store fetched receipts: %w", err)
 	}
-	rs, err := decodeReceiptsOf(b, encoded)
+	rs, err := block.DecodeProvenReceipts(b, encoded)
 	if err != nil {
 		return err
 	}
 	return s.PutReceipts(b.Hash(), height, rs)
-}
-
-// decodeReceiptsOf are receipts that the block's header proves.
-func decodeReceiptsOf(b *block.Block, encoded []byte) (types.Receipts, error) {
-	rs, err := block.DecodeReceipts(encoded)
-	if err != nil {
-		return nil, fmt.Errorf("%w: block %d: %w", block.ErrWrongReceipts, b.Number(), err)
-	}
-	return rs, block.CheckReceipts(b, rs)
 }
