@@ -132,6 +132,17 @@ func (d *Driver) AnswerSession(ctx context.Context, s *block.SignedSession) (a *
 	return a, nil
 }
 
+// NewestSession is the highest number of an account's sessions that this node's log holds; 0: none. It does not wait for the chain to
+// execute.
+func (d *Driver) NewestSession(ctx context.Context, account common.Address) (newest uint64, err error) {
+	err = d.doEarly(ctx, func(c *core) {
+		for _, s := range c.marks.Sessions(account, block.Session{}) {
+			newest = max(newest, s.Number)
+		}
+	})
+	return newest, err
+}
+
 // answerSession makes the answer to another producer's session.
 func (c *core) answerSession(s *block.SignedSession) (*block.SessionAnswer, error) {
 	if c.marks.AddSession(*s, c.machine.Sits) {

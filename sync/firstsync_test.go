@@ -28,7 +28,9 @@ type modelSigner struct {
 	heard     map[common.Address]*block.SessionAnswer
 	told      []ProducerAnswer        // of producers of release 0.3
 	strangers map[common.Address]bool // without a seat
+	newest    map[common.Address]uint64
 	asked     int
+	hearings  int // answers that were heard, also one after another of the same producer
 	returned  []time.Duration
 }
 
@@ -83,10 +85,17 @@ func (s *modelSigner) AnswerSession(_ context.Context, x *block.SignedSession) (
 	if err := x.Verify(modelDomain); err != nil {
 		return nil, fmt.Errorf("%w: %w", errModelInvalid, err)
 	}
+	a := &block.SessionAnswer{Asker: x.Producer, Session: x.Session, From: s.account}
 	s.mu.Lock()
 	s.asked++
+	if s.newest == nil {
+		s.newest = make(map[common.Address]uint64)
+	}
+	if n := s.newest[x.Producer]; n > x.Number {
+		a.Sessions = []block.SignedSession{{Producer: x.Producer, Session: block.Session{Number: n}}}
+	}
+	s.newest[x.Producer] = max(s.newest[x.Producer], x.Number)
 	s.mu.Unlock()
-	a := &block.SessionAnswer{Asker: x.Producer, Session: x.Session, From: s.account}
 	if s.session != nil && x.Producer == s.account {
 		if x.Session == s.session.Session {
 			return nil, nil
@@ -100,6 +109,12 @@ func (s *modelSigner) AnswerSession(_ context.Context, x *block.SignedSession) (
 		s.sign(a)
 	}
 	return a, nil
+}
+
+func (s *modelSigner) NewestSession(_ context.Context, account common.Address) (newest uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest[account], nil
 }
 
 func (s *modelSigner) sign(a *block.SessionAnswer) {
@@ -146,6 +161,7 @@ func (s *modelSigner) HearAnswer(_ context.Context, a *block.SessionAnswer) erro
 		s.heard = make(map[common.Address]*block.SessionAnswer)
 	}
 	s.heard[a.From] = a
+	s.hearings++
 	return nil
 }
 
@@ -178,6 +194,8 @@ func (s *modelSigner) LinksReturned(d time.Duration) {
 }
 
 func (s *modelSigner) answers() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.heard) }
+
+func (s *modelSigner) timesHeard() int { s.mu.Lock(); defer s.mu.Unlock(); return s.hearings }
 
 func (s *modelSigner) from(a common.Address) *block.SessionAnswer {
 	s.mu.Lock()

@@ -45,10 +45,10 @@ const (
 	votesPerTurn        = 32      // of one peer, judged together with those of others
 	maxVoteAccounts     = 4096
 	maxTxJobs           = 256
-	maxSessionJobs      = 1024 // sessions and answers that wait for the driver
-	maxSessionBytes     = 32 << 20
-	maxSessionPaths     = 512 // sessions whose way back is known
-	maxObserverAnswers  = 8   // of observers to one round of a session, passed on
+	maxPeerSessionJobs  = 256      // sessions and answers of a peer that wait for the driver
+	maxSessionBytes     = 32 << 20 // shared by the peers whose sessions and answers wait
+	maxSessionPaths     = 512      // sessions whose way back is known
+	maxObserverAnswers  = 8        // of observers to one round of a session, passed on
 	maxPassedAnswers    = 2*block.MaxProducers + 1
 	maxSeenBlocks       = 4096
 	maxSeenVotes        = 1 << 16

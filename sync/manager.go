@@ -45,7 +45,7 @@ type Manager struct {
 	inbox    *voteInbox
 	certs    *jobQueue[*certificateJob]
 	txJob    *jobQueue[*txJob]
-	sessions *jobQueue[*sessionJob]
+	sessions *sessionQueue
 	imports  chan *importJob
 	decodes  chan *decodeJob
 	asks     chan *askJob
@@ -75,6 +75,7 @@ type Manager struct {
 	paths      map[sessionKey]*sessionPath
 	nextAsk    time.Time                              // of our own session
 	rounds     *recent[sessionKey, uint64]            // newest answered; the session worker's
+	heard      *recent[answerKey, time.Time]          // when answers to our own sessions were; the session worker's
 	begun      *recent[common.Address, begunSessions] // the session worker's
 	askRound   uint64                                 // of the newest request, over all our sessions: it begins at this process's start
 	aloneSince time.Time                              // zero: there is a peer
@@ -127,7 +128,7 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 		inbox:    newVoteInbox(),
 		certs:    newJobQueue[*certificateJob](maxCertificateJobs, maxCertificateJobs*maxHandshakeBytes),
 		txJob:    newJobQueue[*txJob](maxTxJobs, maxTxJobs*maxTransactionsBytes),
-		sessions: newJobQueue[*sessionJob](maxSessionJobs, maxSessionBytes),
+		sessions: newSessionQueue(),
 		imports:  make(chan *importJob, 1),
 		decodes:  make(chan *decodeJob, 2*runtime.GOMAXPROCS(0)),
 		asks:     make(chan *askJob, 1),
@@ -135,6 +136,7 @@ func New(cfg Config, deps Deps) (*Manager, error) {
 		peers:    make(map[transport.PeerID]*peer),
 		seen:     newRecent[common.Hash, seenBlock](maxSeenBlocks), accounts: make(map[transport.PeerID]*voteAccount),
 		pulls: make(map[common.Hash]*pull), repairs: make(map[repairKey]*repair), paths: make(map[sessionKey]*sessionPath), rounds: newRecent[sessionKey, uint64](2 * maxSessionPaths),
+		heard:    newRecent[answerKey, time.Time](4 * block.MaxProducers),
 		begun:    newRecent[common.Address, begunSessions](maxSessionPaths),
 		refusals: newRecent[refusalKey, refusal](maxRefusals),
 	}

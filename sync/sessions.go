@@ -2,8 +2,8 @@ package blocksync
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bornode/bornode/block"
@@ -21,6 +21,8 @@ type FirstSync interface {
 	Asks() bool
 	// Sits reports whether an account has a seat.
 	Sits(account common.Address) bool
+	// NewestSession is the highest number of an account's sessions that this node's disk holds; 0: none.
+	NewestSession(ctx context.Context, account common.Address) (uint64, error)
 	// AnswerSession answers the session of a producer, once it is on this node's disk. nil: there is nothing to say. An error
 	// of VerdictInvalid says that the session is not its producer's.
 	AnswerSession(ctx context.Context, s *block.SignedSession) (*block.SessionAnswer, error)
@@ -135,7 +137,7 @@ func (m *Manager) onSession(p *peer, r *SessionRequest, payload []byte) {
 			return
 		}
 	}
-	if path := m.paths[sessionKey{r.Session.Producer, r.Session.Session}]; path != nil && r.Round <= path.round {
+	if path := m.paths[sessionKey{r.Session.Producer, r.Session.Session}]; path != nil && (r.Round <= path.round || time.Since(path.at) < sessionEvery/2) {
 		return
 	}
 	m.queueSession(&sessionJob{peer: p, request: r, payload: payload}, len(payload))
@@ -215,7 +217,7 @@ func (m *Manager) answerSession(j *sessionJob) {
 	if known && r.Round <= last {
 		return
 	}
-	if !known && !m.mayBegin(r.Session.Producer, time.Now()) {
+	if !known && !m.hasRoom(j) {
 		m.metrics.dropped("session") // it is asked for again
 		return
 	}
@@ -232,8 +234,9 @@ func (m *Manager) answerSession(j *sessionJob) {
 		m.log.Debug("session of a producer is not answered", zap.String("peer", string(j.peer.id)), zap.Error(err))
 		return
 	}
+	superseded := a != nil && slices.ContainsFunc(a.Sessions, func(s block.SignedSession) bool { return s.Number > r.Session.Number })
 	m.post(func() {
-		m.passSession(j)
+		m.passSession(j, !superseded && r.Session.Producer != m.deps.Identity.Account)
 		if a != nil {
 			payload := encodeSessionAnswer(a)
 			if path := m.paths[sessionKey{a.Asker, a.Session}]; path != nil && a.From == a.Asker {
@@ -244,11 +247,22 @@ func (m *Manager) answerSession(j *sessionJob) {
 	})
 }
 
-// begunSessions counts the new sessions of an account; one is taken off per sessionRefill. Only the account can make them, so
-// nobody uses up another's.
+// begunSessions counts the new sessions of an account; one is taken off per sessionRefill. Only the account can make them, and each
+// counts once, so nobody uses up another's.
 type begunSessions struct {
 	count int
 	since time.Time // up to when it was taken off
+}
+
+// hasRoom reports whether a session that was not answered yet may be. One that is older than what this node's disk holds of the account
+// costs no write, and is not charged: anybody may show the sessions of earlier starts again.
+func (m *Manager) hasRoom(j *sessionJob) bool {
+	s := &j.request.Session
+	if s.Producer == m.deps.Identity.Account {
+		return true
+	}
+	newest, err := m.deps.FirstSync.NewestSession(j.peer.ctx, s.Producer)
+	return err == nil && (s.Number < newest || m.mayBegin(s.Producer, time.Now()))
 }
 
 // mayBegin counts a further session of an account and reports whether there is room for it.
@@ -268,9 +282,9 @@ func (m *Manager) mayBegin(account common.Address, now time.Time) bool {
 	return room
 }
 
-// passSession notes where a genuine session came from and passes it on, once a round. Sessions of this node's own account end here:
-// a peer shows a start those of the starts before it, and passed on they would use up the account's room at every node.
-func (m *Manager) passSession(j *sessionJob) {
+// passSession notes where a genuine session came from and passes it on, once a round. Sessions of this node's own account and those of
+// earlier starts end here: a peer shows a start those of the starts before it, and passed on each start would cost every node all of them.
+func (m *Manager) passSession(j *sessionJob, pass bool) {
 	key := sessionKey{j.request.Session.Producer, j.request.Session.Session}
 	path := m.paths[key]
 	if path != nil && j.request.Round <= path.round {
@@ -286,7 +300,7 @@ func (m *Manager) passSession(j *sessionJob) {
 	}
 	path.round, path.from, path.payload, path.at = j.request.Round, j.peer.id, j.payload, now
 	path.answered, path.others = make(map[common.Address]struct{}), 0
-	if j.request.Session.Producer == m.deps.Identity.Account {
+	if !pass {
 		return
 	}
 	for _, p := range m.peers {
@@ -331,14 +345,51 @@ func (m *Manager) passAnswer(j *sessionJob, err error) {
 	}
 }
 
+// answerKey names who answered a session of ours.
+type answerKey struct {
+	session block.Session
+	from    common.Address
+}
+
+// mayHear reports whether an answer to our own session is of use, and not one more of the same producer within a round: each costs
+// pairings. Its signature was verified. It is the session worker's.
+func (m *Manager) mayHear(a *block.SessionAnswer, now time.Time) bool {
+	if a.From == a.Asker {
+		return true
+	}
+	asks := m.deps.FirstSync.Asks()
+	if a.From == (common.Address{}) || !m.deps.FirstSync.Sits(a.From) {
+		return asks
+	}
+	key := answerKey{a.Session, a.From}
+	last, known := m.heard.Get(key)
+	if known && (!asks || now.Sub(last) < sessionEvery/2) {
+		return false
+	}
+	m.heard.Add(key, now)
+	return true
+}
+
+// hearAnswer takes an answer to our own session. Who passed it on verified its signature and is to blame for a wrong one; for what it
+// tells only its signer is.
 func (m *Manager) hearAnswer(j *sessionJob) {
+	if err := m.deps.FirstSync.VerifyAnswer(j.answer); err != nil {
+		m.post(func() {
+			m.punish(j.peer, Validation, fmt.Errorf("answer of producer %s: %w", j.answer.From, err))
+		})
+		return
+	}
+	if !m.mayHear(j.answer, time.Now()) {
+		m.metrics.dropped("session")
+		return
+	}
 	err := m.deps.FirstSync.HearAnswer(j.peer.ctx, j.answer)
 	switch {
 	case err == nil:
 		m.log.Debug("session is answered", zap.String("peer", string(j.peer.id)), zap.Stringer("producer", j.answer.From), zap.Int("votes", len(j.answer.Votes)))
 	case m.deps.verdict(err) == VerdictInvalid:
 		m.post(func() {
-			if err = fmt.Errorf("answer of producer %s: %w", j.answer.From, err); j.peer.signsFor(j.answer.From) || errors.Is(err, block.ErrSignature) {
+			if err = fmt.Errorf("answer of producer %s: %w", j.answer.From, err); j.peer.signsFor(j.answer.From) {
 				m.punish(j.peer, Validation, err)
 				return
 			}
