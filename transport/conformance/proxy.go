@@ -48,13 +48,26 @@ func (p *Proxy) accept() {
 			_ = in.Close()
 			continue
 		}
-		p.mu.Lock()
-		p.conns[in] = struct{}{}
-		p.total++
-		p.mu.Unlock()
+		if !p.add(in) { // it came while the proxy closed, whose cut it missed
+			_ = in.Close()
+			_ = out.Close()
+			return
+		}
 		p.wg.Go(func() { p.forward(in, out) })
 		p.wg.Go(func() { p.forward(out, in) })
 	}
+}
+
+// add counts a connection; false: the proxy is closed.
+func (p *Proxy) add(in net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.conns[in] = struct{}{}
+	p.total++
+	return true
 }
 
 func (p *Proxy) forward(from, to net.Conn) {
