@@ -155,8 +155,14 @@ func (p *Partition) turn(k kind, epoch int32) (Mark, error) {
 	return p.change(k, i32(epoch)), nil
 }
 
-// Truncate drops the batches from end on; one that holds end is dropped whole. Below Committed it is refused.
+// Truncate drops the batches from end on; one that holds end is dropped whole. Below Committed it is refused. Errors are
+// also those of Read: the batch where the log is to end is looked at, and damage there is told as that of any read.
 func (p *Partition) Truncate(end int64) (Mark, error) {
+	m, err := p.truncateAt(end)
+	return m, p.damage(err) // without the locks
+}
+
+func (p *Partition) truncateAt(end int64) (Mark, error) {
 	w := p.s.wal
 	if err := w.admit(true); err != nil {
 		return 0, err

@@ -26,6 +26,8 @@ type DamageError struct {
 	File  string // below the store's directory
 	Pos   int64
 	Cause error
+
+	rebuilt int // of an index file: how often it had been rebuilt before the damage was met
 }
 
 func (e *DamageError) Error() string {

@@ -220,7 +220,7 @@ func (s *Store) sealedEntries(r *run, offset int64) (es []entry, next int64, err
 	for i := range es {
 		es[i] = decodeEntry(buf[i*indexEntryBytes:])
 		if i > 0 && es[i].base <= es[i-1].base {
-			return nil, 0, damagedIndex(name, pos)
+			return nil, 0, s.damagedIndex(name, pos)
 		}
 	}
 	next = r.next
@@ -229,11 +229,11 @@ func (s *Store) sealedEntries(r *run, offset int64) (es []entry, next int64, err
 	}
 	i := search(es, offset)
 	if i < 0 {
-		return nil, 0, damagedIndex(name, pos)
+		return nil, 0, s.damagedIndex(name, pos)
 	}
 	return es[i:], next, nil
 }
 
-func damagedIndex(name string, pos int64) error {
-	return &DamageError{File: name, Pos: pos, Cause: errors.New("the index does not fit its segment")}
+func (s *Store) damagedIndex(name string, pos int64) error {
+	return &DamageError{File: name, Pos: pos, Cause: errors.New("the index does not fit its segment"), rebuilt: s.countRebuilds(name)}
 }

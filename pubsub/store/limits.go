@@ -34,7 +34,7 @@ const (
 	indexBlockEntries  = 170     // entries of an index file that are read together: 4 KiB
 	maxRunsPerRead     = 64      // pieces of the log that one Read plans with
 	retryInterval      = time.Second
-	readTries          = 3                // of one read of a start
+	readTries          = 3                // of one read, before it counts as damage
 	closeWait          = 30 * time.Second // for the last sync
 	keptSnapshots      = 2
 	maxNumbersLost     = 1 << 16 // partitions that may have been created in damaged bytes

@@ -9,7 +9,7 @@ import (
 	"github.com/bornode/bornode/internal/vfs"
 )
 
-// patient is a file system that reads again what could not be read: a start must not take a passing trouble for damage.
+// patient is a file system that reads again what could not be read: a passing trouble must not be taken for damage.
 type patient struct{ vfs.FS }
 
 type patientFile struct{ vfs.File }
@@ -20,7 +20,8 @@ func passing(err error) bool {
 }
 
 // saysNothing tells whether an error says nothing of what is on the disk: the process may not read it, or lacks file
-// descriptors or memory. A start ends with such an error, and the next one finds everything.
+// descriptors or memory. A start ends with such an error, and the next one finds everything; so does the next read of a
+// store that is open.
 func saysNothing(err error) bool {
 	return errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

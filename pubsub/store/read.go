@@ -46,7 +46,7 @@ func (p *Partition) Read(from int64, maxBytes int, upTo int64) ([]byte, error) {
 			if try < planAgain && gone(err) {
 				continue
 			}
-			return nil, err
+			return nil, p.damage(err)
 		}
 		b, err := p.s.read(p.number, at)
 		if try < planAgain && gone(err) {
@@ -94,7 +94,10 @@ func (p *Partition) damage(err error) error {
 	return err
 }
 
-func gone(err error) bool { return errors.Is(err, errGone) || errors.Is(err, os.ErrNotExist) }
+// gone tells whether an error says that a segment was removed since the read was planned.
+func gone(err error) bool {
+	return errors.Is(err, errGone) || errors.Is(err, os.ErrNotExist) && !isDamage(err)
+}
 
 // Batches calls f with every batch from the one that holds from, those below upTo, until f fails. raw is f's.
 func (p *Partition) Batches(from, upTo int64, f func(h batch.Header, raw []byte) error) error {
@@ -114,7 +117,7 @@ func (p *Partition) Scan(from, upTo int64, f func(h batch.Header, raw []byte) er
 	for {
 		at, err := p.locate(from, chunkBytes, upTo)
 		if err != nil && !gone(err) || err == nil && len(at) == 0 {
-			return err
+			return p.damage(err)
 		}
 		n := 0
 		for ; n < len(at); n++ {
@@ -255,19 +258,25 @@ func (s *Store) readSpan(number uint32, at []located, size int, out []byte) ([]b
 	if err != nil {
 		return nil, err
 	}
-	if err := s.readAt(name, span, int64(at[0].pos)); err != nil {
+	err = s.readAt(name, span, int64(at[0].pos))
+	for i := 0; isDamage(err) && i < len(at); i++ { // one by one, to tell which: what lies between them is not needed
+		if err := s.readAt(name, span[at[i].pos-at[0].pos:][:recordHeaderBytes+at[i].size], int64(at[i].pos)); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil && !isDamage(err) {
 		return nil, err
 	}
 	for i := range at {
 		r, err := decodeRecord(span[at[i].pos-at[0].pos:], salt, at[i].pos)
 		if err != nil && s.isCutShort(number, at[i], span[at[i].pos-at[0].pos:]) {
-			return nil, damagedIndex(indexName(at[i].seg), 0)
+			return nil, s.damagedIndex(indexName(at[i].seg), 0)
 		}
 		if err != nil {
 			return nil, &DamageError{File: name, Pos: int64(at[i].pos), Cause: err}
 		}
 		if !isBatch(r.kind) || r.number != number || !at[i].holds(&r.header) || len(r.payload) != int(at[i].size) {
-			return nil, damagedIndex(indexName(at[i].seg), 0) // a whole record is here, another one
+			return nil, s.damagedIndex(indexName(at[i].seg), 0) // a whole record is here, another one
 		}
 		n += copy(out[n:n+len(r.payload)], r.payload)
 		s.m.readBytes.Add(float64(len(r.payload)))
@@ -319,7 +328,7 @@ func (s *Store) salt(seg uint32) (uint32, error) {
 func (s *Store) readHead(number uint32, at located) (h batch.Header, err error) {
 	if b := s.wal.cached(at.seg, at.pos+recordHeaderBytes, batch.HeaderBytes); b != nil {
 		if h, _, err = batch.ParseHeader(b); err == nil && !at.holds(&h) {
-			err = damagedIndex(indexName(at.seg), 0)
+			err = s.damagedIndex(indexName(at.seg), 0)
 		}
 		return h, err
 	}
@@ -342,7 +351,7 @@ func (s *Store) readHead(number uint32, at located) (h batch.Header, err error) 
 		return h, &DamageError{File: logName(at.seg), Pos: int64(at.pos), Cause: err}
 	}
 	if !at.holds(&h) {
-		return h, damagedIndex(indexName(at.seg), 0)
+		return h, s.damagedIndex(indexName(at.seg), 0)
 	}
 	return h, nil
 }

@@ -300,13 +300,15 @@ type scanner struct {
 	buf  []byte
 	at   int64 // of buf in the file
 
+	pagewiseTo int64 // below it the file is read page by page: a larger piece could not be read
+
 	changed int64 // ms; when the file was changed last before it was opened
 	failed  error // a read failed, which says nothing of what is in the file
 }
 
 func (s *Store) scan(seg uint32) (*scanner, error) {
 	name := logName(seg)
-	f, err := s.fs.Open(name, os.O_RDWR)
+	f, err := s.reads.Open(name, os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
@@ -331,20 +333,46 @@ func (s *Store) scan(seg uint32) (*scanner, error) {
 // peek is n bytes from pos, fewer at the end of the file. They are good until the next call.
 func (sc *scanner) peek(n int) ([]byte, error) {
 	if have := sc.at + int64(len(sc.buf)) - sc.pos; sc.pos < sc.at || have < int64(n) && sc.at+int64(len(sc.buf)) < sc.size {
-		want := int(min(int64(max(n, scanBytes)), sc.size-sc.pos))
-		if cap(sc.buf) < want {
-			sc.buf = make([]byte, want)
-		}
-		sc.buf, sc.at = sc.buf[:want], sc.pos
-		if m, err := sc.f.ReadAt(sc.buf, sc.at); m < want {
-			sc.buf = sc.buf[:0]
-			if saysNothing(err) {
-				sc.failed = fmt.Errorf("read %s: %w", sc.name, err)
-			}
-			return nil, fmt.Errorf("%w: %s at %d: %w", errRead, sc.name, sc.at, err)
+		if err := sc.fill(n); err != nil {
+			return nil, err
 		}
 	}
 	return sc.buf[sc.pos-sc.at : min(sc.pos-sc.at+int64(n), int64(len(sc.buf)))], nil
+}
+
+// fill reads from pos on into buf: n bytes, unless the file ends before, and what else comes with them. Where a large piece
+// cannot be read it goes on page by page, so that a bad page costs the records in it and no others.
+func (sc *scanner) fill(n int) error {
+	rest := sc.size - sc.pos
+	need := min(int64(n), rest)
+	page := min(max(need, pageBytes-sc.pos%pageBytes), rest)
+	want := min(max(need, scanBytes), rest)
+	if sc.pos < sc.pagewiseTo {
+		want = page
+	}
+	m, err := sc.readPiece(want)
+	if m < need && want > page && !saysNothing(err) {
+		sc.pagewiseTo = sc.pos + want
+		m, err = sc.readPiece(page)
+	}
+	if m >= need {
+		return nil
+	}
+	sc.buf = sc.buf[:0]
+	if saysNothing(err) {
+		sc.failed = fmt.Errorf("read %s: %w", sc.name, err)
+	}
+	return fmt.Errorf("%w: %s at %d: %w", errRead, sc.name, sc.at, err)
+}
+
+// readPiece reads up to want bytes from pos on into buf.
+func (sc *scanner) readPiece(want int64) (int64, error) {
+	if int64(cap(sc.buf)) < want {
+		sc.buf = make([]byte, want)
+	}
+	m, err := sc.f.ReadAt(sc.buf[:want], sc.pos)
+	sc.buf, sc.at = sc.buf[:m], sc.pos
+	return int64(m), err
 }
 
 // next is the next record; its payload is good until the next call. io.EOF: the file ends here.

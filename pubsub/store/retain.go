@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"errors"
+	"os"
 	"slices"
 	"time"
 
@@ -177,12 +178,12 @@ func (s *Store) removeDead() {
 	removed := 0
 	for _, seg := range dead[:min(len(dead), removalsPerTick)] {
 		failpoint.Hit("store.remove.before")
-		if err := s.fs.Remove(logName(seg)); err != nil {
+		if err := s.fs.Remove(logName(seg)); err != nil && !errors.Is(err, os.ErrNotExist) { // a lost file is gone already
 			s.log.Warn("a dead segment could not be removed; it is tried again", zap.String("file", logName(seg)), zap.Error(err))
 			continue
 		}
 		failpoint.Hit("store.remove.between")
-		if err := s.fs.Remove(indexName(seg)); err != nil {
+		if err := s.fs.Remove(indexName(seg)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			s.log.Warn("an index file could not be removed; the next start does it", zap.String("file", indexName(seg)), zap.Error(err))
 		}
 		s.wal.mu.Lock()

@@ -20,6 +20,7 @@ import (
 type Store struct {
 	cfg   Config
 	fs    vfs.FS
+	reads vfs.FS // fs, but what cannot be read is read again
 	log   *zap.Logger
 	m     *metrics
 	files *vfs.OpenFiles
@@ -72,6 +73,7 @@ type segment struct {
 	deadAt  Mark   // where the record ends that took the last live batch
 	sealed  bool   // has an index file
 	entries int64  // place of the entries in the index file
+	rebuilt int    // how often the index file was rebuilt since the store was opened
 	salt    uint32 // of its checksums, if salted
 	salted  bool
 }
@@ -118,12 +120,12 @@ func openStore(cfg Config, fs vfs.FS, log *zap.Logger, reg prometheus.Registerer
 	} else if err != nil { // a full disk: the store begins when there is room
 		log.Warn("the topic store's folder does not name its format yet; the next start tries again", zap.Error(err))
 	}
-	s := &Store{cfg: cfg, fs: fs, log: log, files: vfs.NewOpenFiles(fs, maxOpenFiles), wal: newWAL(&cfg), lock: lock, looks: looks, clock: cfg.clock.wall, ages: newAgeClock(cfg.clock),
+	s := &Store{cfg: cfg, fs: fs, reads: patient{fs}, log: log, files: vfs.NewOpenFiles(patient{fs}, maxOpenFiles), wal: newWAL(&cfg), lock: lock, looks: looks, clock: cfg.clock.wall, ages: newAgeClock(cfg.clock),
 		byID: make(map[ID]*Partition), byNumber: make(map[uint32]*Partition), nextNumber: 1,
 		segs: make(map[uint32]*segment), stop: make(chan struct{}), lost: &losses{parts: make(map[uint32]struct{}), behind: make(map[uint32]struct{})}}
 	s.wal.prepare, s.wal.now = s.prepareSeal, s.ages.nowMillis
 	s.m = newMetrics(reg, s)
-	s.fs = patient{fs}
+	s.fs = s.reads
 	err = s.recover()
 	if s.fs, s.lost = fs, nil; err != nil {
 		s.files.Close()
