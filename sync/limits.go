@@ -79,6 +79,7 @@ const (
 	maxReceiptRepairs   = 8   // blocks whose receipts are fetched at the same time; they may be large
 	maxPeerReceipts     = 4   // of these, from one peer
 	receiptsPieceBytes  = 1 << 20
+	repairSlowShare     = 5 // of request_timeout, after one part in so many another peer is asked for a damaged block besides
 	serveWaitShare      = 2 // of request_timeout, one part in so many is the longest wait for the repair of a block that a peer asks for
 	maxLocator          = 48
 	maxInFlightPerPeer  = 8 // chunks

@@ -33,6 +33,10 @@ type repair struct {
 	tried map[transport.PeerID]time.Time
 	busy  bool // the answer is being checked and stored
 
+	slow    transport.PeerID // asked before peer, and may still answer; "" if there is none
+	slowReq uint64
+	after   uint64 // height of a block that must be in its place before this one; 0: none
+
 	received []byte // of receipts
 	most     uint64 // bytes that the receipts can have
 	total    uint64 // that the peer says they have; 0: nothing came yet
@@ -55,37 +59,37 @@ func (m *Manager) repairsWanted() <-chan struct{} {
 	return m.deps.Repairs.RepairsWanted()
 }
 
-// startRepairs takes up what readers found damaged, as far as there is room.
+// startRepairs takes up what readers found damaged, and ends what is not wanted any more: receipts may be made by an execution, and
+// blocks pruned.
 func (m *Manager) startRepairs(now time.Time) {
-	for _, k := range m.wantedRepairs() {
-		if !m.startRepair(k) && m.repairSource(k, nil, now, maxRepairs) == nil {
-			m.repairImpossible(k, errNoSource)
+	blocks, receipts := m.wantedRepairs()
+	for k, r := range m.repairs {
+		list := blocks
+		if k.receipts {
+			list = receipts
 		}
+		if _, wanted := slices.BinarySearch(list, k.height); !wanted && !r.busy {
+			delete(m.repairs, k)
+		}
+	}
+	for _, height := range blocks {
+		m.startRepair(repairKey{height: height})
+	}
+	for _, height := range receipts {
+		m.startRepair(repairKey{height: height, receipts: true})
 	}
 	m.expireRepairs(now)
 }
 
-// wantedRepairs lists what is to be fetched, and ends what is not wanted any more: receipts may be made by an execution.
-func (m *Manager) wantedRepairs() (keys []repairKey) {
-	if m.deps.Repairs == nil {
-		return nil
-	}
-	for _, height := range m.deps.Repairs.Damaged() {
-		keys = append(keys, repairKey{height: height})
-	}
-	if m.deps.Receipts == nil {
-		return keys
-	}
-	lost := m.deps.Receipts.LostReceipts()
-	for k, r := range m.repairs {
-		if _, wanted := slices.BinarySearch(lost, k.height); k.receipts && !r.busy && !wanted {
-			delete(m.repairs, k)
+// wantedRepairs lists what is to be fetched, lowest first.
+func (m *Manager) wantedRepairs() (blocks, receipts []uint64) {
+	if m.deps.Repairs != nil {
+		blocks = m.deps.Repairs.Damaged()
+		if m.deps.Receipts != nil {
+			receipts = m.deps.Receipts.LostReceipts()
 		}
 	}
-	for _, height := range lost {
-		keys = append(keys, repairKey{height: height, receipts: true})
-	}
-	return keys
+	return blocks, receipts
 }
 
 func (m *Manager) repairImpossible(k repairKey, cause error) {
@@ -97,25 +101,25 @@ func (m *Manager) repairImpossible(k repairKey, cause error) {
 	}
 }
 
-// startRepair is false if there is no room.
-func (m *Manager) startRepair(k repairKey) bool {
+// startRepair adds a repair. It counts against the limits only while a peer is asked: what nobody can send keeps nothing else waiting.
+func (m *Manager) startRepair(k repairKey) {
 	if m.repairs[k] != nil {
-		return true
-	}
-	under := 0
-	for other := range m.repairs {
-		if other.receipts == k.receipts {
-			under++
-		}
-	}
-	if all, _ := k.limits(); under >= all {
-		return false
+		return
 	}
 	if !k.receipts { // the store has told of receipts
 		m.log.Warn("corrupt block is fetched again", zap.Uint64("height", k.height))
 	}
 	m.repairs[k] = &repair{tried: make(map[transport.PeerID]time.Time)}
-	return true
+}
+
+// openRepairs counts the repairs of a kind that are asked for or checked.
+func (m *Manager) openRepairs(receipts bool) (n int) {
+	for k, r := range m.repairs {
+		if k.receipts == receipts && (r.peer != "" || r.busy) {
+			n++
+		}
+	}
+	return n
 }
 
 // repairSource is a peer that has what is wanted, may be asked by a certain time, and has no more than a number of
@@ -133,7 +137,7 @@ func (m *Manager) repairSource(k repairKey, tried map[transport.PeerID]time.Time
 // repairsAsked is how many repairs of a kind wait for an answer of a peer.
 func (m *Manager) repairsAsked(id transport.PeerID, receipts bool) (n int) {
 	for k, r := range m.repairs {
-		if k.receipts == receipts && r.peer == id && !r.busy {
+		if k.receipts == receipts && (r.peer == id || r.slow == id) && !r.busy {
 			n++
 		}
 	}
@@ -143,7 +147,16 @@ func (m *Manager) repairsAsked(id transport.PeerID, receipts bool) (n int) {
 // repairFrom asks a peer. If none can be asked soon, the readers who wait are told; the repair stays.
 func (m *Manager) repairFrom(k repairKey, r *repair, now time.Time) {
 	r.peer, r.received, r.total = "", nil, 0
-	_, perPeer := k.limits()
+	all, perPeer := k.limits()
+	if m.waitsForNeighbour(k, r) {
+		return
+	}
+	if m.openRepairs(k.receipts) >= all {
+		if m.repairSource(k, nil, now, maxRepairs) == nil {
+			m.repairImpossible(k, errNoSource)
+		}
+		return
+	}
 	for {
 		p := m.repairSource(k, r.tried, now, perPeer-1)
 		if p == nil {
@@ -185,7 +198,7 @@ func (m *Manager) askForRepair(p *peer, k repairKey, r *repair) (sent bool, err 
 
 func (m *Manager) onRepairBlock(p *peer, s *SignedBlock) bool {
 	for k, r := range m.repairs {
-		if !k.receipts && r.peer == p.id && r.req == s.ReqIndex && !r.busy {
+		if !k.receipts && !r.busy && r.asked(p.id, s.ReqIndex) {
 			m.checkRepair(k, r, p, s.Raw)
 			return true
 		}
@@ -197,7 +210,7 @@ func (m *Manager) onRepairBlock(p *peer, s *SignedBlock) bool {
 func (m *Manager) checkRepair(k repairKey, r *repair, p *peer, raw []byte) {
 	select {
 	case m.fixes <- &repairJob{k, p, raw}:
-		r.busy, r.received = true, nil
+		r.busy, r.received, r.slow = true, nil, ""
 	default:
 		r.peer = ""
 	}
@@ -249,6 +262,9 @@ func (m *Manager) storeBlock(height uint64, raw []byte) (invalid bool, err error
 		return true, err
 	}
 	if err := m.deps.Blocks.Replace(height, b); err != nil {
+		if order := new(block.ErrNeighbourFirst); errors.As(err, order) {
+			_, _ = m.deps.Blocks.HeaderByHeight(order.First) // the store notes that it is damaged, and has it fetched
+		}
 		return false, err
 	}
 	for _, n := range []uint64{height - 1, height + 1} { // damage is seldom one block: the store notes the next ones
@@ -286,6 +302,12 @@ func (m *Manager) onRepaired(j *repairJob, invalid bool, err error) {
 		m.retryPostponed(time.Now())
 		return
 	}
+	if order := new(block.ErrNeighbourFirst); errors.As(err, order) {
+		r.peer, r.after = "", order.First
+		m.repairImpossible(j.key, err)
+		m.startRepairs(time.Now())
+		return
+	}
 	m.log.Warn("what a peer sent does not repair the block", zap.Uint64("height", j.key.height), zap.Bool("receipts", j.key.receipts), zap.String("peer", string(j.peer.id)), zap.Error(err))
 	r.peer = ""
 	if invalid {
@@ -312,6 +334,10 @@ func (m *Manager) retryPostponed(now time.Time) {
 // repairRefused goes on with another peer. One that only has too much to do is asked again soon.
 func (m *Manager) repairRefused(p *peer, e *ErrorMessage, now time.Time) {
 	for k, r := range m.repairs {
+		if r.slow == p.id && r.slowReq == e.ReqIndex {
+			r.slow = ""
+			return
+		}
 		if r.peer == p.id && r.req == e.ReqIndex {
 			if e.Code == CodeOverloaded {
 				r.tried[p.id] = now.Add(repairRetry)
@@ -324,16 +350,59 @@ func (m *Manager) repairRefused(p *peer, e *ErrorMessage, now time.Time) {
 
 func (m *Manager) retryRepairs(id transport.PeerID) {
 	for k, r := range m.repairs {
+		if r.slow == id {
+			r.slow = ""
+		}
 		if r.peer == id && !r.busy {
 			m.repairFrom(k, r, time.Now())
 		}
 	}
 }
 
+// expireRepairs asks for what nobody is asked for, and others for what a peer did not send in time.
 func (m *Manager) expireRepairs(now time.Time) {
 	for k, r := range m.repairs {
-		if !r.busy && (r.peer == "" || now.Sub(r.since) >= m.cfg.RequestTimeout) {
+		switch waited := now.Sub(r.since); {
+		case r.busy:
+		case r.peer == "" || waited >= m.cfg.RequestTimeout:
+			r.slow = ""
 			m.repairFrom(k, r, now)
+		case !k.receipts && r.slow == "" && waited >= m.cfg.RequestTimeout/repairSlowShare:
+			m.askBesides(k, r, now)
 		}
 	}
+}
+
+// askBesides asks one more peer for a block that the first one does not send soon: readers do not wait for one that is silent.
+func (m *Manager) askBesides(k repairKey, r *repair, now time.Time) {
+	_, perPeer := k.limits()
+	p := m.repairSource(k, r.tried, now, perPeer-1)
+	if p == nil {
+		return
+	}
+	first, req := r.peer, r.req
+	if sent, err := m.askForRepair(p, k, r); err != nil || !sent {
+		r.req = req
+		return
+	}
+	r.slow, r.slowReq, r.peer = first, req, p.id
+	r.tried[p.id], r.since = now.Add(maxSourceBackoff), now
+}
+
+// asked reports whether an answer of a peer is to one of the requests for a block that may be answered.
+func (r *repair) asked(id transport.PeerID, req uint64) bool {
+	return r.peer == id && r.req == req || r.slow == id && r.slowReq == req
+}
+
+// waitsForNeighbour reports whether another block must be in its place before this one. In a run of such blocks the next lower one
+// follows, down to this.
+func (m *Manager) waitsForNeighbour(k repairKey, r *repair) bool {
+	for r.after > 0 && m.repairs[repairKey{height: r.after}] == nil {
+		if r.after <= k.height+1 {
+			r.after = 0
+		} else {
+			r.after--
+		}
+	}
+	return r.after > 0
 }
