@@ -136,6 +136,17 @@ func (d *damagedHeights) forgetLocked(height uint64) {
 	}
 }
 
+// forgetBelow ends the waits for blocks that were pruned.
+func (d *damagedHeights) forgetBelow(first uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for h := range d.heights {
+		if h < first {
+			d.forgetLocked(h)
+		}
+	}
+}
+
 // rememberDamaged keeps the heights of blocks that a repair found damaged and did not restore, over the restart that
 // follows it: a block that nobody reads would else never be noted, and so never be fetched. Of more than the list holds
 // they are the newest, which a start may need and which peers keep longest; the scrub notes the others.
@@ -184,6 +195,7 @@ func (s *Store) Damaged() []uint64 {
 
 // list gives the heights, lowest first, and forgets those below the first one that is kept.
 func (d *damagedHeights) list(first uint64) []uint64 {
+	d.forgetBelow(first) // a reader that raced with a pruning notes what is gone
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.heights) == 0 {
@@ -191,10 +203,6 @@ func (d *damagedHeights) list(first uint64) []uint64 {
 	}
 	out := make([]uint64, 0, len(d.heights))
 	for h := range d.heights {
-		if h < first { // pruned since
-			d.forgetLocked(h)
-			continue
-		}
 		out = append(out, h)
 	}
 	slices.Sort(out)

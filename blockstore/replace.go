@@ -79,10 +79,6 @@ func (s *Store) replace(height uint64, hash common.Hash, rec []byte) error {
 	s.blocks.remove(hash)
 	s.headers.Remove(hash)
 	s.damaged.forget(height)
-	select {
-	case s.replaced <- struct{}{}:
-	default:
-	}
 	s.log.Info("restored a damaged block", zap.Uint64("height", height))
 	return nil
 }

@@ -36,7 +36,6 @@ type Store struct {
 	ops      chan *op
 	closing  chan struct{}  // closed first: no new operations
 	stopped  chan struct{}  // the writer has ended
-	replaced chan struct{}  // capacity 1: some block was replaced
 	wg       sync.WaitGroup // goroutines beside the writer
 	closeOne sync.Once
 	closeErr error
