@@ -108,9 +108,17 @@ func (s *Store) replace(height uint64, hash common.Hash, rec []byte) error {
 	return nil
 }
 
-// rewrite writes into a segment and syncs it. A missing segment file is made again.
+// rewrite writes into a segment and syncs it. A missing file of a sealed segment is made again; that of the active one
+// is open, and gets its name back.
 func (s *Store) rewrite(seg Segment, off int64, rec []byte) (err error) {
-	f, err := s.fs.Open(seg.Name, os.O_RDWR|os.O_CREATE)
+	flag := os.O_RDWR | os.O_CREATE
+	if s.w.seg != nil && seg.Number == s.w.segNumber {
+		if err := s.keepActiveName(); err != nil {
+			return err
+		}
+		flag = os.O_RDWR
+	}
+	f, err := s.fs.Open(seg.Name, flag)
 	if err != nil {
 		return err
 	}

@@ -196,7 +196,7 @@ func (s *Store) Close() error {
 func (s *Store) release() error {
 	var errs []error
 	if s.gate.check() == nil && s.derived.db != nil && s.has {
-		errs = append(errs, s.markHashed(s.lib.Height))
+		errs = append(errs, s.keepActiveName(), s.markHashed(s.lib.Height))
 	}
 	errs = append(errs, s.w.close(s.gate), s.super.close(), s.page.close())
 	if s.files != nil {
