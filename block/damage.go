@@ -52,3 +52,17 @@ func (e NotReady) Unwrap() error { return e.Cause }
 
 // IsAbsent reports whether a store's error says that there is no such thing, rather than that it cannot be read.
 func IsAbsent(err error) bool { return errors.Is(err, ErrNotFound) || errors.Is(err, ErrPruned) }
+
+// ErrNeighbourFirst says that a good copy of a damaged block cannot be put in its place yet: nothing that can be read says
+// what the block must hash to, or where it lies, before the block of height First is in its place. Of a run of such blocks
+// First is the one that can be placed now; those below follow from there down. Find it with errors.As.
+type ErrNeighbourFirst struct {
+	Height, First uint64
+	Cause         error
+}
+
+func (e ErrNeighbourFirst) Error() string {
+	return fmt.Sprintf("replace block %d: replace block %d first: %v", e.Height, e.First, e.Cause)
+}
+
+func (e ErrNeighbourFirst) Unwrap() error { return e.Cause }

@@ -23,6 +23,7 @@ const (
 	asideMeta       = "meta-damaged"     // the primary database as it was before it was rebuilt from what could be read
 	asideJournal    = "journal-torn"     // journals of the primary database that end in bytes that cannot be read
 	asideDerived    = "derived-damaged"  // the database of derived data
+	asideSegment    = "segment-replaced" // a file that took the name of the active segment while the node ran
 	asideReversible = "unlinked-blocks"  // reversible blocks whose ancestors are missing
 )
 

@@ -252,6 +252,9 @@ func (s *Store) persist(st *stage) error {
 }
 
 func (s *Store) persistRecords(st *stage) error {
+	if err := s.keepActiveName(); err != nil {
+		return err
+	}
 	if err := s.w.append(s.fs, st.records); err != nil {
 		return err
 	}

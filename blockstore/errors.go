@@ -20,3 +20,6 @@ var (
 
 // ErrCorrupt names a block that is there but cannot be served.
 type ErrCorrupt = block.ErrCorrupt
+
+// ErrNeighbourFirst says which block must be replaced before another one can be.
+type ErrNeighbourFirst = block.ErrNeighbourFirst

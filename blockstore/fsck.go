@@ -16,7 +16,8 @@ import (
 // FsckOptions says how much Fsck does.
 type FsckOptions struct {
 	// Repair makes damaged derived data again: height index, hash index, with Transactions their index, and headers of
-	// segments. Blocks that stay damaged are remembered: the next start notes them, so that the node fetches them.
+	// segments. Blocks that stay damaged are remembered, the newest of very many: the next start notes them, so that the
+	// node fetches them.
 	Repair       bool
 	Transactions bool // look for every transaction in the index, and for every block's receipts
 }
@@ -63,9 +64,10 @@ type Report struct {
 	Bytes           uint64 // of their encodings
 	Transactions    uint64
 	Reversible      int
-	WithReceipts    uint64 // irreversible blocks that have transactions, and so receipts
-	Receiptless     uint64 // of those, the ones whose receipts are absent: execution makes them, or makes them again
-	ReceiptlessFrom uint64 // height of the first of them
+	WithReceipts    uint64       // irreversible blocks that have transactions, and so receipts
+	Receiptless     uint64       // of those, the ones whose receipts are absent: execution makes them, or makes them again
+	ReceiptlessFrom uint64       // height of the first of them
+	Damaged         HeightRanges // irreversible blocks that cannot be read; at most maxDamagedRanges ranges, the highest
 	Found, Repaired int
 	Problems        []Problem
 	Moved           []Aside  // set aside when the store was opened
@@ -90,7 +92,6 @@ type fsck struct {
 	total    uint64
 	done     uint64
 	prev     common.Hash // hash of the block before, zero if unknown
-	damaged  []uint64    // heights of irreversible blocks that cannot be read; at most maxDamagedHeights
 	batch    leveldb.Batch
 }
 
@@ -123,7 +124,7 @@ func (s *Store) Fsck(ctx context.Context, opts FsckOptions, progress func(FsckPr
 		return c.report, err
 	}
 	if opts.Repair {
-		if err := s.rememberDamaged(c.damaged); err != nil {
+		if err := s.rememberDamaged(c.report.Damaged.newest(maxDamagedHeights)); err != nil {
 			return c.report, err
 		}
 	}
@@ -199,9 +200,7 @@ func (c *fsck) segment(ctx context.Context, seg Segment) error {
 			return failed.error
 		}
 		c.problem(ProblemRecord, w.height, false, "block %d: %v", w.height, w.err)
-		if len(c.damaged) < maxDamagedHeights {
-			c.damaged = append(c.damaged, w.height)
-		}
+		c.report.Damaged.add(w.height)
 		return nil
 	})
 }

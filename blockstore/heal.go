@@ -24,6 +24,8 @@ type derivedDatabase struct {
 	replaced int           // because they were damaged
 	atOnce   uint64        // hashes of blocks that a new one gets before anybody uses it, and then at a time
 	open     bool          // the store is open: damage is mended at once. Open itself has its own way
+
+	roundEnded chan struct{} // closed when db is replaced; each round has its own
 }
 
 // errReplaced ends the work of a goroutine on a database that was replaced meanwhile.
@@ -96,6 +98,8 @@ func (s *Store) replaceDerived(round int, cause error) bool {
 	if err == nil {
 		d.db = db
 		d.round, d.replaced = d.round+1, d.replaced+1
+		close(d.roundEnded)
+		d.roundEnded = make(chan struct{})
 		s.metrics.derivedReplaced.Inc()
 		err = s.prepareDerived(db, d.round)
 	}

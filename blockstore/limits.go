@@ -21,7 +21,8 @@ const (
 	scanChunkBytes         = 256 << 10           // Fsck and repair read segments in steps of this
 	maxAsideTries          = 100                 // folders that one second and reason may take in the aside folder
 	maxAsideListed         = 100                 // folders below the aside folder that Fsck lists
-	maxDamagedHeights      = 1024                // damaged blocks that wait to be replaced
+	maxDamagedHeights      = 1024                // damaged blocks that wait to be replaced; more only if all of them are waited for
+	maxDamagedRanges       = 64 << 10            // ranges of damaged blocks in the report of Fsck
 	maxWaitingReaders      = 1024                // readers that wait for repairs at the same time; later ones are told at once
 	maxVainHashBytes       = 256 << 20           // bytes that a start hashes for what only looks like a record
 	maxDerivedReplacements = 4                   // of a damaged database of derived data in one process

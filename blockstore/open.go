@@ -67,9 +67,9 @@ func openStore(cfg Config, looking bool, log *zap.Logger, reg prometheus.Registe
 		headers: lru.NewCache[common.Hash, *block.SealedHeader](maxHeaderCache),
 		ops:     make(chan *op, maxQueuedOps),
 		closing: make(chan struct{}),
-		stopped: make(chan struct{}), replaced: make(chan struct{}, 1),
+		stopped: make(chan struct{}),
 		damaged: damagedHeights{wanted: wanted}, receiptless: damagedHeights{wanted: wanted},
-		derived: derivedDatabase{atOnce: recentHashes},
+		derived: derivedDatabase{atOnce: recentHashes, roundEnded: make(chan struct{})},
 	}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open block store %s: %w", cfg.Dir, err), s.release())

@@ -56,6 +56,8 @@ func (s *Store) Prune(below uint64) (first uint64, err error) {
 		return s.FirstHeight(), err
 	}
 	first = s.FirstHeight()
+	s.damaged.forgetBelow(first)
+	s.receiptless.forgetBelow(first)
 	for _, seg := range gone {
 		if err := s.forgetSegment(seg); err != nil {
 			return first, err

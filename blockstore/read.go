@@ -292,6 +292,7 @@ func (s *Store) record(e IndexEntry) ([]byte, error) {
 		if e.Height < s.FirstHeight() {
 			return nil, fmt.Errorf("block %d: %w", e.Height, ErrPruned) // while we read
 		}
+		s.missActive(e.Segment, err)
 		return nil, s.corrupt(e.Height, err)
 	}
 	return s.checkRecord(e, rec)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/internal/vfs/faultfs"
 )
@@ -215,4 +216,51 @@ func TestIndexGoesOnBehindAReplacedBlock(t *testing.T) {
 	require.NoError(t, s.Replace(33, chain[33]))
 	requireIndexed(t, s)
 	requireTransactions(t, s, chain)
+}
+
+// stoppedIndex is a store whose completion of the index of transactions is held up by a damaged block.
+func stoppedIndex(t *testing.T) (*blockstore.Store, []*block.Block, blockstore.Segment) {
+	t.Helper()
+	disk, chain, journal, synced := halfSynced(t)
+	require.NoError(t, disk.Corrupt(journal, func(b []byte) []byte { return b[:synced] }))
+	sound := open(t, disk.Copy())
+	e, err := sound.Entry(33)
+	require.NoError(t, err)
+	seg := sound.Segments()[e.Segment-1]
+	require.True(t, seg.Sealed)
+	require.NoError(t, disk.Corrupt(seg.Name, flip(int(e.Offset)+100))) //nolint:gosec // small
+	s := open(t, disk)
+	requireIndexStopped(t, s, chain)
+	return s, chain, seg
+}
+
+func requireIndexStopped(t *testing.T, s *blockstore.Store, chain []*block.Block) {
+	t.Helper()
+	var damage blockstore.ErrCorrupt
+	require.Eventually(t, func() bool {
+		_, _, _, err := s.Transaction(chain[len(chain)-1].Transactions[0].Hash())
+		return errors.As(err, &damage) && damage.Height == 33
+	}, time.Minute, time.Millisecond)
+}
+
+// The completion of the index goes on when the damaged block is pruned.
+func TestIndexGoesOnBehindAPrunedBlock(t *testing.T) {
+	s, chain, seg := stoppedIndex(t)
+	first, err := s.Prune(seg.Last + 1)
+	require.NoError(t, err)
+	require.Equal(t, seg.Last+1, first)
+	requireIndexed(t, s)
+	requireTransactions(t, s, chain[first:])
+}
+
+// It also goes on behind a replaced block when the database was replaced while it waited: the goroutine of the database before
+// ends, and takes nothing from the one of the new database.
+func TestIndexGoesOnAfterItsDatabaseWasReplaced(t *testing.T) {
+	s, chain, _ := stoppedIndex(t)
+	require.Equal(t, []bool{true, true}, s.MeetDerivedDamageTwice(errors.New("a table is damaged")))
+	requireIndexStopped(t, s, chain)
+	require.NoError(t, s.Replace(33, chain[33]))
+	requireIndexed(t, s)
+	requireTransactions(t, s, chain)
+	s.AwaitCompletion()
 }

@@ -20,7 +20,7 @@ func (s *Store) ReceiptsLost(height uint64, hash common.Hash, cause error) error
 	if err != nil || !known || final != height {
 		return cause
 	}
-	if isNew, _ := s.receiptless.note(height); isNew {
+	if s.receiptless.note(height) {
 		s.log.Warn("receipts of a stored block are missing and cannot be made again; the running node fetches them from a peer", zap.Uint64("height", height), zap.Error(cause))
 	}
 	return block.ErrNoReceipts{Height: height, Cause: cause}

@@ -81,15 +81,18 @@ func (s *Store) mendable(err error) *mendable {
 }
 
 // AwaitRepair waits for a damaged irreversible block without a bound of time: for the execution at a start. nil: it may be
-// read again. The error says that nobody can send the block now, that too many wait, or why the wait was ended; the block
-// stays wanted, and the call may be repeated.
+// read again. The error says that nobody can send the block now, or why the wait was ended; the block stays wanted,
+// however many others are damaged or waited for, and the call may be repeated.
 func (s *Store) AwaitRepair(ctx context.Context, height uint64) error {
+	if !s.wantWithoutBound(height) {
+		return nil
+	}
 	return s.awaitRepair(ctx, &s.damaged, height, nil)
 }
 
-// awaitRepair is nil when what a list has of a height may be read again.
+// awaitRepair is nil when what a list has of a height may be read again. late nil: the wait has no bound of time.
 func (s *Store) awaitRepair(ctx context.Context, list *damagedHeights, height uint64, late <-chan time.Time) error {
-	a, err := list.join(height)
+	a, err := list.join(height, late == nil)
 	if a == nil {
 		return err
 	}
@@ -107,20 +110,21 @@ func (s *Store) awaitRepair(ctx context.Context, list *damagedHeights, height ui
 	}
 }
 
-// join counts a reader in that waits for a block. No attempt and no error: the block was repaired meanwhile.
-func (d *damagedHeights) join(height uint64) (*repairAttempt, error) {
+// join counts a reader in that waits for a block; one without a bound of time is not refused. No attempt and no error: the
+// block was repaired meanwhile.
+func (d *damagedHeights) join(height uint64, isUnbounded bool) (*repairAttempt, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b := d.heights[height]
 	switch {
-	case b == nil && len(d.heights) >= maxDamagedHeights: // so the read could not note it
+	case b == nil && !isUnbounded && len(d.heights) >= maxDamagedHeights: // so the read could not note it
 		return nil, fmt.Errorf("%d other damaged blocks are repaired first", maxDamagedHeights)
 	case b == nil:
 		return nil, nil //nolint:nilnil // said above
-	case d.waiting >= maxWaitingReaders:
+	case !isUnbounded && d.waiting >= maxWaitingReaders:
 		return nil, errManyWaiting
 	case b.attempt == nil:
-		b.attempt = &repairAttempt{ended: make(chan struct{})}
+		b.attempt, b.givenUp = &repairAttempt{ended: make(chan struct{})}, 0
 	}
 	d.waiting++
 	d.wake() // whoever has no peer to ask says so again, also to this reader
@@ -144,7 +148,7 @@ func (d *damagedHeights) waitingReaders() int {
 func (s *Store) RepairsWanted() <-chan struct{} { return s.damaged.wanted }
 
 // RepairImpossible ends the waits of the readers of a damaged block: nobody can send it now. The block stays in the list
-// of Damaged, and later readers wait again. It never blocks.
+// of Damaged, as long as there is room for all, and later readers wait again. It never blocks.
 func (s *Store) RepairImpossible(height uint64, cause error) {
 	s.damaged.giveUp(height, cause)
 }
@@ -152,7 +156,15 @@ func (s *Store) RepairImpossible(height uint64, cause error) {
 func (d *damagedHeights) giveUp(height uint64, cause error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if b := d.heights[height]; b != nil && b.attempt != nil {
+	b := d.heights[height]
+	if b == nil {
+		return
+	}
+	if b.givenUp == 0 {
+		d.givenUps++
+		b.givenUp = d.givenUps
+	}
+	if b.attempt != nil {
 		b.attempt.cause = cause
 		close(b.attempt.ended)
 		b.attempt = nil
@@ -160,8 +172,11 @@ func (d *damagedHeights) giveUp(height uint64, cause error) {
 }
 
 // Repaired is closed when the block of a height, which a read found damaged, is whole again or pruned: for who waits
-// without a bound. nil: it is not noted as damaged.
+// without a bound. The block stays wanted until then, however many others are damaged. nil: it is not damaged any more.
 func (s *Store) Repaired(height uint64) <-chan struct{} {
+	if !s.wantWithoutBound(height) {
+		return nil
+	}
 	d := &s.damaged
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 // Replace restores the damaged record of an irreversible block from a copy that came from elsewhere. The block must be
 // the one that the index, the LIB or its child names by hash, and its record and body must match its header; whether
 // the seal is right is for the caller to check. All encodings of one block have the same length, so the record is
-// written where it was. If several neighbours and their index entries are lost, replace them in rising order.
+// written where it was. Of a run of blocks whose index entries are lost too only the highest is named by what can be read:
+// the error is ErrNeighbourFirst then, which says where to begin; from there on replace them in falling order.
 func (s *Store) Replace(height uint64, b *block.Block) error {
 	rec, err := encodeRecord(b)
 	if err != nil {
@@ -26,7 +27,31 @@ func (s *Store) Replace(height uint64, b *block.Block) error {
 	if err := checkBlock(b, height); err != nil {
 		return err
 	}
-	return s.submit(&op{bytes: len(rec), alone: func() error { return s.replace(height, b.Hash(), rec) }})()
+	err = s.submit(&op{bytes: len(rec), alone: func() error { return s.replace(height, b.Hash(), rec) }})()
+	var order ErrNeighbourFirst
+	if errors.As(err, &order) && order.First > height {
+		order.First = s.firstKnownFrom(order.First)
+		return order
+	}
+	return err
+}
+
+// firstKnownFrom is the lowest height from one on whose hash something says, so that it can be replaced: its own index
+// entry, its child's header, or that it is the LIB. Not for the writer's goroutine: a run of damage may be long.
+func (s *Store) firstKnownFrom(height uint64) uint64 {
+	last, _ := s.LIB()
+	for ; height < last; height++ {
+		if _, err := s.readEntry(height); err == nil {
+			return height
+		}
+		if _, err := s.readEntry(height + 1); err != nil { // a header without an entry cannot be found behind a damaged record
+			continue
+		}
+		if _, err := s.HeaderByHeight(height + 1); err == nil {
+			return height
+		}
+	}
+	return last
 }
 
 // checkBlock checks that header, record and body belong together.
@@ -62,8 +87,8 @@ func (s *Store) replace(height uint64, hash common.Hash, rec []byte) error {
 	if e.Offset, err = s.placeOf(seg, height, len(rec)); err != nil {
 		return err
 	}
-	if e.End() > seg.Size {
-		return fmt.Errorf("replace block %d: its record would reach beyond the end of %s", height, seg.Name)
+	if e.Offset < segmentHeaderBytes || e.Offset > uint64(seg.Size) || e.End() > seg.Size { //nolint:gosec // not negative
+		return fmt.Errorf("replace block %d: its record would reach beyond the bounds of %s", height, seg.Name)
 	}
 	failpoint.Hit("blockstore.replace.write.before")
 	if err := s.rewrite(seg, int64(e.Offset), rec); err != nil { //nolint:gosec // bounded
@@ -79,17 +104,21 @@ func (s *Store) replace(height uint64, hash common.Hash, rec []byte) error {
 	s.blocks.remove(hash)
 	s.headers.Remove(hash)
 	s.damaged.forget(height)
-	select {
-	case s.replaced <- struct{}{}:
-	default:
-	}
 	s.log.Info("restored a damaged block", zap.Uint64("height", height))
 	return nil
 }
 
-// rewrite writes into a segment and syncs it. A missing segment file is made again.
+// rewrite writes into a segment and syncs it. A missing file of a sealed segment is made again; that of the active one
+// is open, and gets its name back.
 func (s *Store) rewrite(seg Segment, off int64, rec []byte) (err error) {
-	f, err := s.fs.Open(seg.Name, os.O_RDWR|os.O_CREATE)
+	flag := os.O_RDWR | os.O_CREATE
+	if s.w.seg != nil && seg.Number == s.w.segNumber {
+		if err := s.keepActiveName(); err != nil {
+			return err
+		}
+		flag = os.O_RDWR
+	}
+	f, err := s.fs.Open(seg.Name, flag)
 	if err != nil {
 		return err
 	}
@@ -158,13 +187,14 @@ func (s *Store) knownHash(height uint64) (common.Hash, error) {
 	}
 	h, err := s.HeaderByHeight(height + 1)
 	if err != nil {
-		return common.Hash{}, fmt.Errorf("replace block %d: neither its index entry nor its child can be read (replace block %d first): %w", height, height+1, err)
+		return common.Hash{}, ErrNeighbourFirst{Height: height, First: height + 1, Cause: fmt.Errorf("neither its index entry nor its child can be read: %w", err)}
 	}
 	return h.Parent(), nil
 }
 
-// placeOf is where the record of a height lies or lay: as its index entry says, else behind the block before it, else
-// before the block behind it.
+// placeOf is where the record of a height lies or lay: as its index entry says, else before the block behind it, else behind
+// the block before it. The one behind is asked first: in a run of lost entries, which is mended from its end, the one
+// before it is lost too and would be looked for through the whole run.
 func (s *Store) placeOf(seg Segment, height uint64, size int) (uint64, error) {
 	if e, err := s.readEntry(height); err == nil && e.Segment == seg.Number {
 		if e.End()-int64(e.Offset) != int64(size) { //nolint:gosec // bounded
@@ -172,17 +202,17 @@ func (s *Store) placeOf(seg Segment, height uint64, size int) (uint64, error) {
 		}
 		return e.Offset, nil
 	}
-	if height == seg.First {
+	switch {
+	case height == seg.First:
 		return segmentHeaderBytes, nil
+	case height == seg.Last:
+		return uint64(seg.Size - int64(size)), nil //nolint:gosec // not negative: the caller checks the end
+	}
+	if e, err := s.entry(height + 1); err == nil && e.Segment == seg.Number && e.Offset >= uint64(size)+segmentHeaderBytes { //nolint:gosec // small
+		return e.Offset - uint64(size), nil //nolint:gosec // small
 	}
 	if e, err := s.entry(height - 1); err == nil && e.Segment == seg.Number { // if it is lost too, this notes it
 		return uint64(e.End()), nil //nolint:gosec // not negative
 	}
-	if height == seg.Last {
-		return uint64(seg.Size - int64(size)), nil //nolint:gosec // not negative: the caller checks the end
-	}
-	if e, err := s.readEntry(height + 1); err == nil && e.Segment == seg.Number && e.Offset >= uint64(size)+segmentHeaderBytes { //nolint:gosec // small
-		return e.Offset - uint64(size), nil //nolint:gosec // small
-	}
-	return 0, fmt.Errorf("replace block %d: the index says neither where it lies nor where its neighbours do; replace block %d first", height, height-1)
+	return 0, ErrNeighbourFirst{Height: height, First: height - 1, Cause: errors.New("the index says neither where it lies nor where its neighbours do")}
 }

@@ -74,7 +74,7 @@ func (c *scrubbing) run() error {
 	var b *block.Block
 	if err == nil {
 		c.found.Bytes += int64(e.Length) + recordHeaderBytes + block.IndexEntryBytes
-		b, err = c.block(e)
+		b, err = c.s.checkRecordOf(e)
 	}
 	switch {
 	case err == nil:
@@ -102,9 +102,19 @@ func (c *scrubbing) segment() error {
 	return c.s.rewriteHeader(seg)
 }
 
-// block reads and checks the record.
-func (c *scrubbing) block(e IndexEntry) (*block.Block, error) {
-	payload, err := c.s.record(e)
+// CheckStored reads the irreversible block of a height from its file, past the caches, and checks that header, record and
+// body belong together. Damage is noted, as that which any reader meets. Errors as of BlockByHeight.
+func (s *Store) CheckStored(height uint64) error {
+	e, err := s.entry(height)
+	if err == nil {
+		_, err = s.checkRecordOf(e)
+	}
+	return err
+}
+
+// checkRecordOf is CheckStored with the block's index entry; it gives the block.
+func (s *Store) checkRecordOf(e IndexEntry) (*block.Block, error) {
+	payload, err := s.record(e)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +126,7 @@ func (c *scrubbing) block(e IndexEntry) (*block.Block, error) {
 		err = checkBlock(b, e.Height)
 	}
 	if err != nil {
-		return nil, c.s.corrupt(e.Height, err)
+		return nil, s.corrupt(e.Height, err)
 	}
 	return b, nil
 }

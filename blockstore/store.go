@@ -36,7 +36,6 @@ type Store struct {
 	ops      chan *op
 	closing  chan struct{}  // closed first: no new operations
 	stopped  chan struct{}  // the writer has ended
-	replaced chan struct{}  // capacity 1: some block was replaced
 	wg       sync.WaitGroup // goroutines beside the writer
 	closeOne sync.Once
 	closeErr error
@@ -197,7 +196,7 @@ func (s *Store) Close() error {
 func (s *Store) release() error {
 	var errs []error
 	if s.gate.check() == nil && s.derived.db != nil && s.has {
-		errs = append(errs, s.markHashed(s.lib.Height))
+		errs = append(errs, s.keepActiveName(), s.markHashed(s.lib.Height))
 	}
 	errs = append(errs, s.w.close(s.gate), s.super.close(), s.page.close())
 	if s.files != nil {

@@ -101,8 +101,8 @@ func (s *Store) resumeDerived() {
 	}
 }
 
-// fillTransactions completes the index of transactions of one database. A damaged block stops it until it was replaced:
-// the transaction that is asked for may be in it.
+// fillTransactions completes the index of transactions of one database. A damaged block stops it until it is replaced or
+// pruned: the transaction that is asked for may be in it.
 func (s *Store) fillTransactions(round int) error {
 	f := s.filling.Load()
 	if f == nil {
@@ -116,12 +116,13 @@ func (s *Store) fillTransactions(round int) error {
 		}
 		next = max(next, s.FirstHeight())
 		n, err := s.addTransactions(batch, next)
-		if errors.As(err, new(ErrCorrupt)) {
+		var damage ErrCorrupt
+		if errors.As(err, &damage) {
 			if err := s.flushTransactions(round, batch, next, f.last); err != nil {
 				return err
 			}
-			if !s.awaitReplacement() {
-				return ErrClosed
+			if err := s.awaitReadable(round, damage.Height); err != nil {
+				return err
 			}
 			batch, size = new(leveldb.Batch), 0
 			continue
@@ -189,13 +190,28 @@ func (s *Store) flushTransactions(round int, batch *leveldb.Batch, next, last ui
 	return err
 }
 
-// awaitReplacement waits until some block was replaced; false: the store closes.
-func (s *Store) awaitReplacement() bool {
+// awaitReadable waits for a damaged block that the completion of a database of derived data needs. nil: the block was
+// replaced or pruned, or was not damaged any more. errReplaced: the database was replaced, and the goroutine of the new
+// one waits instead.
+func (s *Store) awaitReadable(round int, height uint64) error {
+	d := &s.derived
+	d.mu.RLock()
+	isCurrent, roundEnded := d.round == round, d.roundEnded
+	d.mu.RUnlock()
+	if !isCurrent {
+		return errReplaced
+	}
+	repaired := s.Repaired(height)
+	if repaired == nil || height < s.FirstHeight() { // pruned before it was listed
+		return nil
+	}
 	select {
-	case <-s.replaced:
-		return true
+	case <-repaired:
+		return nil
+	case <-roundEnded:
+		return errReplaced
 	case <-s.closing:
-		return false
+		return ErrClosed
 	}
 }
 

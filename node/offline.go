@@ -13,7 +13,6 @@ import (
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/consensus"
-	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/exit"
 	"github.com/bornode/bornode/internal/telemetry"
@@ -73,42 +72,6 @@ func storeFault(dir string, err error) error {
 		return err
 	}
 	return &exit.Fault{What: "the block store is damaged", File: dir, Cause: err, Remedy: "bornode fsck tells of all that is damaged there"}
-}
-
-// RestoreBlocks writes the blocks of an export file over records of these heights, which Fsck found damaged, and returns
-// how many were restored. Blocks of other heights are passed over. The store checks that a block is the one that it
-// lacks; the seal, which is not part of a block's hash, is checked here, in the domain of its slot.
-func RestoreBlocks(cfg *config.Config, store *blockstore.Store, file *blockstore.ImportReader, damaged map[uint64]bool) (restored int, err error) {
-	gen, err := LoadGenesis(cfg)
-	if err != nil {
-		return 0, err
-	}
-	known, err := loadRecoveries(cfg, gen)
-	if err != nil {
-		return 0, err
-	}
-	applied := known.forMachine()
-	for restored < len(damaged) {
-		b, err := file.Next()
-		if errors.Is(err, io.EOF) {
-			return restored, nil
-		}
-		if err != nil {
-			return restored, err
-		}
-		if !damaged[b.Number()] {
-			continue
-		}
-		domain := block.Domain{Genesis: file.Genesis(), Recovery: dpos.DomainAt(applied, b.Slot())}
-		if by, err := b.SealedHeader.Signer(domain); b.Number() > 0 && (err != nil || by != b.SealedHeader.Header.Coinbase) {
-			return restored, fmt.Errorf("block %d of the file is not sealed by its producer %s", b.Number(), b.SealedHeader.Header.Coinbase)
-		}
-		if err := store.Replace(b.Number(), b); err != nil {
-			return restored, err
-		}
-		restored++
-	}
-	return restored, nil
 }
 
 // Import checks, executes and stores the blocks of an export file in the folder of a stopped node, in the mode of

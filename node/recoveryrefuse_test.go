@@ -284,7 +284,7 @@ func TestImportOfARecoveredChain(t *testing.T) {
 	require.NoError(t, err)
 	defer st.Close() //nolint:errcheck // a test's end
 	base := s.Statement.Base.Height
-	restored, err := RestoreBlocks(&other, st, read(), map[uint64]bool{base: true, base + 1: true})
+	restored, err := RestoreBlocks(&other, st, bytes.NewReader(file.Bytes()), blockstore.HeightRanges{{First: base, Last: base + 1}})
 	require.NoError(t, err, "seals are checked in the domain of their slot")
 	require.Equal(t, 2, restored)
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -73,7 +71,7 @@ func checkFolder(cmd *cobra.Command, c *config.Config, o checkOptions, log *zap.
 	}
 	r, err := store.Fsck(cmd.Context(), o.FsckOptions, progress)
 	if err == nil && o.blocks != "" {
-		r, err = restoreBlocks(cmd.Context(), c, store, r, o.blocks, o.FsckOptions, progress)
+		r, err = restoreBlocks(cmd, c, store, r, o.blocks, o.FsckOptions, progress)
 	}
 	if err != nil {
 		return err
@@ -96,15 +94,10 @@ func checkFolder(cmd *cobra.Command, c *config.Config, o checkOptions, log *zap.
 	return problemsLeft(&r, &rest, c.DataDir, o.Repair)
 }
 
-// restoreBlocks restores the damaged blocks of a report from an export file and checks again.
-func restoreBlocks(ctx context.Context, c *config.Config, store *blockstore.Store, r blockstore.Report, path string, o blockstore.FsckOptions, progress func(blockstore.FsckProgress)) (blockstore.Report, error) {
-	damaged := make(map[uint64]bool)
-	for _, p := range r.Problems {
-		if p.Kind == blockstore.ProblemRecord {
-			damaged[p.Height] = true
-		}
-	}
-	if len(damaged) == 0 {
+// restoreBlocks restores the damaged blocks of a report from an export file and checks again. Blocks that wait for one which
+// the file lacks are told, and left.
+func restoreBlocks(cmd *cobra.Command, c *config.Config, store *blockstore.Store, r blockstore.Report, path string, o blockstore.FsckOptions, progress func(blockstore.FsckProgress)) (blockstore.Report, error) {
+	if len(r.Damaged) == 0 {
 		return r, nil
 	}
 	f, err := os.Open(path)
@@ -112,14 +105,16 @@ func restoreBlocks(ctx context.Context, c *config.Config, store *blockstore.Stor
 		return r, err
 	}
 	defer f.Close()
-	file, err := blockstore.NewImportReader(bufio.NewReaderSize(f, 1<<20), 0)
-	if err == nil {
-		_, err = node.RestoreBlocks(c, store, file, damaged)
+	_, err = node.RestoreBlocks(c, store, f, r.Damaged)
+	var waits blockstore.ErrNeighbourFirst
+	if errors.As(err, &waits) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s lacks block %d, or holds another one: block %d and damaged ones below it cannot be placed without it; export them in one file, up to that block\n", path, waits.First, waits.Height)
+		err = nil
 	}
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", path, err)
 	}
-	return store.Fsck(ctx, o, progress)
+	return store.Fsck(cmd.Context(), o, progress)
 }
 
 func printReport(w io.Writer, r *blockstore.Report, asideDir string, repaired bool) {

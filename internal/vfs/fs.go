@@ -47,6 +47,13 @@ type File interface {
 	Size() (int64, error)
 }
 
+// SameFile reports whether two open files of one file system are one file, whatever names it has. Files that cannot tell
+// count as one.
+func SameFile(a, b File) bool {
+	t, ok := a.(interface{ IsSameFile(other File) bool })
+	return !ok || t.IsSameFile(b)
+}
+
 // Modes of what a file system makes: Public for blocks and records, which other accounts of the machine may be given by
 // group; Private for keys, votes and whatever else belongs to the node's account alone.
 var (
@@ -68,6 +75,16 @@ type osFS struct {
 type osFile struct{ *os.File }
 
 func (f osFile) Sync() error { return syncData(f.File) }
+
+func (f osFile) IsSameFile(other File) bool {
+	o, ok := other.(osFile)
+	if !ok {
+		return true
+	}
+	a, err := f.Stat()
+	b, otherErr := o.Stat()
+	return err != nil || otherErr != nil || os.SameFile(a, b)
+}
 
 func (f osFile) Size() (int64, error) {
 	st, err := f.Stat()

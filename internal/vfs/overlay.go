@@ -257,6 +257,12 @@ type overlayFile struct {
 	below File // nil: the overlay's alone
 }
 
+// IsSameFile is for SameFile.
+func (f *overlayFile) IsSameFile(other File) bool {
+	o, ok := other.(*overlayFile)
+	return !ok || f.n == o.n
+}
+
 func (f *overlayFile) ReadAt(p []byte, off int64) (int, error) {
 	f.o.mu.Lock()
 	defer f.o.mu.Unlock()

@@ -273,6 +273,12 @@ func (f *file) check(op string, write bool) error {
 	return f.d.alive()
 }
 
+// IsSameFile is for vfs.SameFile.
+func (f *file) IsSameFile(other vfs.File) bool {
+	o, ok := other.(*file)
+	return !ok || f.f == o.f
+}
+
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
