@@ -160,6 +160,9 @@ type modelNode struct {
 	offered    int // votes given to AddVotes
 	onVotes    func([]block.Vote)
 	replaced   []uint64
+	replacing  int  // Replace calls
+	fromTheEnd bool // a corrupt block can be placed only if the next one is whole
+	onDamage   func(height uint64)
 	onReplaced func()
 	onCheck    func(*block.SealedHeader)
 	refuse     map[common.Hash]bool // AddBlock finds the body invalid
@@ -431,11 +434,16 @@ func (n *modelNode) FirstHeight() uint64 { n.mu.Lock(); defer n.mu.Unlock(); ret
 
 func (n *modelNode) HeaderByHeight(h uint64) (*block.SealedHeader, error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if h >= uint64(len(n.final)) || n.corrupt[h] {
-		return nil, errModelMissing
+	corrupt, onDamage := n.corrupt[h], n.onDamage
+	if h < uint64(len(n.final)) && !corrupt {
+		defer n.mu.Unlock()
+		return n.final[h].SealedHeader, nil
 	}
-	return n.final[h].SealedHeader, nil
+	n.mu.Unlock()
+	if corrupt && onDamage != nil {
+		onDamage(h)
+	}
+	return nil, errModelMissing
 }
 
 func (n *modelNode) Header(h common.Hash) (*block.SealedHeader, error) {
@@ -459,8 +467,17 @@ func (n *modelNode) Block(h common.Hash) (*block.Block, error) {
 func (n *modelNode) Replace(h uint64, b *block.Block) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.replacing++
 	if n.final[h].Hash() != b.Hash() {
 		return errModelInvalid
+	}
+	if first := h; n.fromTheEnd {
+		for n.corrupt[first+1] {
+			first++
+		}
+		if first > h {
+			return block.ErrNeighbourFirst{Height: h, First: first, Cause: errModelMissing}
+		}
 	}
 	n.replaced = append(n.replaced, h)
 	delete(n.corrupt, h)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -176,5 +177,102 @@ func TestReadersBeyondTheRepairsUnderWayAreTold(t *testing.T) {
 		b := l.node("b", chain)
 		b.dial(a.host)
 		l.eventually(func() bool { var ok bool; a.do(func() { ok = len(a.corrupt) == 0 }); return ok }, "all repaired")
+	})
+}
+
+// What no peer has keeps nothing else waiting: neither blocks that all pruned, nor those that this node pruned meanwhile.
+func TestBlocksThatNobodyHasKeepNoneWaiting(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(300, chainShape{})
+		a, b := l.node("a", chain), l.node("b", chain)
+		b.do(func() { b.pruned = 100 })
+		b.dial(a.host)
+		for h := uint64(1); h <= maxRepairs+10; h++ {
+			a.do(func() { a.corrupt[h] = true })
+			a.repairs.note(h)
+		}
+		l.eventually(func() bool { return a.repairs.cause(maxRepairs+10) != nil }, "told that nobody has them")
+		a.do(func() { a.corrupt[200] = true })
+		a.repairs.note(200)
+		l.eventually(func() bool { var ok bool; a.do(func() { ok = !a.corrupt[200] }); return ok }, "one that a peer has is fetched")
+		a.do(func() {
+			a.pruned = 100
+			clear(a.corrupt)
+		})
+		l.eventually(func() bool {
+			open := make(chan int, 1)
+			a.m.post(func() { open <- len(a.m.repairs) })
+			return <-open == 0
+		}, "what was pruned is not wanted any more")
+	})
+}
+
+// The same for receipts.
+func TestReceiptsThatNobodyHasKeepNoneWaiting(t *testing.T) {
+	onMem(t, func(l *lab) {
+		chain := newChain(40, chainShape{gas: receiptsGas})
+		var have, lacks *modelReceipts
+		b := l.node("b", chain, withReceipts(&have))
+		b.dial(l.node("a", chain, withReceipts(&lacks)).host)
+		for h := uint64(1); h <= maxReceiptRepairs+2; h++ {
+			have.lose(h)
+			lacks.lose(h)
+		}
+		l.eventually(func() bool { return lacks.cause(maxReceiptRepairs+2) != nil }, "told that nobody has them")
+		lacks.lose(20)
+		l.eventually(func() bool { return !slices.Contains(lacks.LostReceipts(), 20) }, "those that a peer has are fetched")
+	})
+}
+
+// A peer that does not answer makes no reader wait: another one is asked besides, and the answer of either counts.
+func TestASilentPeerKeepsNoReaderWaiting(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		onMem(t, func(l *lab) {
+			chain := newChain(100, chainShape{})
+			a := l.node("a", chain)
+			connect := func(name string) *script {
+				s := l.script(name, a).at(chain[100], chain[98], 99).hello()
+				s.next(0, TypeNotice)
+				return s
+			}
+			silent := connect("silent")
+			a.do(func() { a.corrupt[40] = true })
+			a.repairs.note(40)
+			first := silent.syncRequest()
+			other := connect("other")
+			began := time.Now()
+			second := other.syncRequest()
+			require.Less(t, time.Since(began), a.m.cfg.RequestTimeout/2)
+			if late {
+				silent.answer(first.ReqIndex, chain[40:41])
+			} else {
+				other.answer(second.ReqIndex, chain[40:41])
+			}
+			l.eventually(func() bool { var ok bool; a.do(func() { ok = !a.corrupt[40] }); return ok }, "repaired")
+		})
+	}
+}
+
+// Of a run of blocks that can be placed from its end alone, the last is fetched first and the others follow, each once or nearly so.
+func TestARunOfBlocksIsRepairedFromItsEnd(t *testing.T) {
+	onMem(t, func(l *lab) {
+		const low, high = 10, 10 + 2*maxRepairs
+		chain := newChain(high+50, chainShape{})
+		a, b := l.node("a", chain), l.node("b", chain)
+		b.dial(a.host)
+		l.eventually(func() bool { return handshaken(a.m) == 1 }, "linked")
+		a.do(func() {
+			a.fromTheEnd, a.onDamage = true, a.repairs.note
+			for h := uint64(low); h <= high; h++ {
+				a.corrupt[h] = true
+			}
+		})
+		for h := uint64(low); h < high; h++ { // nobody met the last one
+			a.repairs.note(h)
+		}
+		l.eventually(func() bool { var ok bool; a.do(func() { ok = len(a.corrupt) == 0 }); return ok }, "all are repaired")
+		var tries int
+		a.do(func() { tries = a.replacing })
+		require.Less(t, tries, 4*(high-low), "tries to place one of %d", high-low+1)
 	})
 }
