@@ -181,19 +181,28 @@ func (t *Time) takeCertified(in *Input) {
 	if in.Certified <= 0 {
 		return
 	}
-	bound := t.now
-	if in.Clocks.Enough {
-		bound = max(bound, in.Mono+in.Clocks.Offset)
-	}
-	if in.Told.Enough {
-		bound = max(bound, in.Mono+in.Told.Offset)
-	}
+	bound := in.bound(t.now)
 	t.confirmed = t.confirmed || in.Certified >= t.since && t.now-in.Certified <= MaxAge
 	if proven := min(in.Certified, bound); proven > t.now {
 		t.setTo(Set, proven)
 	}
 	t.behind = in.Certified > t.now+in.MaxError
 }
+
+// bound is how far a certificate may carry a time: to the later of the producers' clocks and the times that running ones tell.
+func (in *Input) bound(now time.Duration) time.Duration {
+	if in.Clocks.Enough {
+		now = max(now, in.Mono+in.Clocks.Offset)
+	}
+	if in.Told.Enough {
+		now = max(now, in.Mono+in.Told.Offset)
+	}
+	return now
+}
+
+// Lags reports whether the time, last read with this input, is behind the clocks of others, or the times that they tell, by more
+// than MaxError: a certificate of a later slot would carry it on.
+func (t *Time) Lags(in Input) bool { return t.state == Set && in.bound(t.now) > t.now+in.MaxError }
 
 // Told is the time at the last reading if others may go by it, else 0: it is set, a quorum has certified a block of a time since
 // that was the present then, and none of one to come. So a node tells none that has set its time ahead of a running network's, or is

@@ -49,6 +49,9 @@ func (m *Machine) horizon() uint64 {
 // relayed or logged.
 func (m *Machine) future(slot uint64) bool { return slot > m.horizon() }
 
+// IsAhead reports whether a slot begins further ahead of the time than max_clock_error.
+func (m *Machine) IsAhead(slot uint64) bool { return m.future(slot) }
+
 // setTime takes a time that was set and did not just pass.
 func (m *Machine) setTime(now time.Duration) {
 	if !m.ticked && m.cfg.Self != (common.Address{}) {
