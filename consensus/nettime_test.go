@@ -441,3 +441,26 @@ func TestAMachineThatStoodStillCatchesUp(t *testing.T) {
 		})
 	}
 }
+
+// The operator's word before the network's time is known is refused: there is no floor yet that it could be kept for.
+func TestAcceptBeforeTheFloorIsDrawn(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		k := newClocks(l)
+		k.startAll()
+		l.slots(12)
+		m := l.nodes[0]
+		k.kill(m)
+		cfg, _ := m.deps()
+		require.NoError(t, MarkCopied(cfg.Dir))
+		k.deaf[0].Store(true)
+		k.start(m)
+		l.slots(2)
+		_, err := m.driver.AcceptAnswers(m.ctx)
+		require.ErrorContains(t, err, "time of the network")
+		k.deaf[0].Store(false)
+		l.slots(12)
+		_, err = m.driver.AcceptAnswers(m.ctx)
+		require.NoError(t, err)
+		require.True(t, m.driver.Status().Waiting.Rest.Accepted)
+	})
+}
