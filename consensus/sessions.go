@@ -139,13 +139,16 @@ func (d *Driver) AnswerSession(ctx context.Context, s *block.SignedSession) (a *
 	return a, nil
 }
 
-// answerSession makes the answer to another producer's session.
+// answerSession makes the answer to another producer's session. There is none to one that is not kept: it would count at the asker as
+// told by a node that remembers it.
 func (c *core) answerSession(s *block.SignedSession) (*block.SessionAnswer, error) {
 	if c.marks.AddSession(*s, c.machine.Sits) {
 		if err := c.appendLog([][]byte{encodeMarkedSession(s)}); err != nil {
 			c.fatal = errors.Join(c.fatal, err)
 			return nil, err
 		}
+	} else if !c.marks.Has(s.Producer) {
+		return nil, nil
 	}
 	lib := c.machine.LIB()
 	a := &block.SessionAnswer{
