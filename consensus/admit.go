@@ -184,6 +184,7 @@ func (d *Driver) addCertificate(ctx context.Context, cert *block.Certificate) er
 				return err
 			}
 			d.hint(cert)
+			d.followCertificate(ctx, cert)
 		}
 		if errors.Is(err, ErrBelowLIB) {
 			d.suspectFork(ctx, cert, nil, "a certificate from a peer")

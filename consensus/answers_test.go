@@ -198,3 +198,51 @@ func TestATallyNeedsDistinctVoters(t *testing.T) {
 		}
 	})
 }
+
+// An answer of release 0.3 counts with what it proves justified: a producer that forgot rests on nothing below.
+func TestAnAnswerOfRelease03ShowsItsJustifiedBlock(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(12)
+		m := l.nodes[0]
+		m.kill()
+		l.slots(4)
+		l.setCut(0, true)
+		cfg, _ := m.deps()
+		require.NoError(t, MarkCopied(cfg.Dir))
+		m.start(nil)
+		l.slots(1)
+		other := l.nodes[1].driver.Status()
+		require.NotNil(t, other.QC)
+		require.NoError(t, m.driver.HearProducer(m.ctx, ProducerAnswer{
+			Session: m.driver.Status().Session.Session, Producer: l.signers[1].Account(), LIB: other.LIB, QC: other.QC,
+		}))
+		l.slots(1)
+		require.Equal(t, other.QC.Target.Slot, m.driver.Status().Waiting.Rest.Justified)
+	})
+}
+
+// A session for which the marks have no room is not answered, since an answer says that it is kept.
+func TestASessionThatIsNotKeptIsNotAnswered(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(2)
+		m := l.nodes[1]
+		require.NoError(t, m.driver.do(m.ctx, false, func(c *core) {
+			for i := range 4 * block.MaxProducers {
+				c.marks.AddSession(block.SignedSession{Producer: common.Address{9, byte(i >> 8), byte(i)}, Session: block.Session{Number: 1}}, c.machine.Sits)
+			}
+		}))
+		strangers, _ := newSigners(5)
+		stranger := &block.SignedSession{Producer: strangers[4].Account(), Session: block.Session{Number: 1, Nonce: common.Hash{4}}}
+		seal, err := strangers[4].SignSeal(labDomain.SessionDigest(stranger.Producer, stranger.Session))
+		require.NoError(t, err)
+		stranger.Seal = seal
+		a, err := m.driver.AnswerSession(m.ctx, stranger)
+		require.NoError(t, err)
+		require.Nil(t, a)
+		a, err = m.driver.AnswerSession(m.ctx, l.askedBy(0, 50))
+		require.NoError(t, err)
+		require.NotNil(t, a, "who has a seat has room")
+	})
+}

@@ -88,7 +88,11 @@ func openCore(d *Driver) (_ *core, err error) {
 	c.time = d.time.readTime()
 	lib := c.machine.LIB()
 	c.executed, c.stored = Place{lib.Height, lib.Slot, lib.Hash}, lib.Height
-	return c, c.restore()
+	if err := c.restore(); err != nil {
+		return c, err
+	}
+	c.marks.Bound(c.machine.Sits)
+	return c, nil
 }
 
 func (c *core) openLog(mc *dpos.Config) error {

@@ -41,6 +41,7 @@ type timeReading struct {
 	Told   time.Duration // Now if others may go by it, else 0
 	State  clock.State
 	Sets   int
+	Lags   bool                             // a certificate of a later slot would carry the time on
 	Peers  map[common.Address]time.Duration // other producers' clocks minus the monotonic one
 	Mono   time.Duration
 }
@@ -76,7 +77,7 @@ func (n *networkTime) readTime() timeReading {
 	}
 	r.Clocks = in.Clocks
 	r.Now = n.time.Advance(in)
-	r.Told, r.State, r.Sets = n.time.Told(), n.time.State(), n.time.Sets()
+	r.Told, r.State, r.Sets, r.Lags = n.time.Told(), n.time.State(), n.time.Sets(), n.time.Lags(in)
 	return r
 }
 
@@ -114,6 +115,13 @@ func (n *networkTime) follow(schedules []block.Schedule, certified time.Duration
 	n.schedules, n.certified = schedules, max(n.certified, certified)
 }
 
+// certify tells that a verified certificate proves that a time has come.
+func (n *networkTime) certify(proven time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.certified = max(n.certified, proven)
+}
+
 // NetworkTime is the network's time as this node knows it (rule 12 of consensus/dpos).
 func (d *Driver) NetworkTime() time.Time { return d.time.currentTime() }
 
@@ -144,9 +152,42 @@ func (c *core) followTime() {
 	slot := max(c.machine.Justified().Slot, c.machine.LIB().Slot)
 	var certified time.Duration
 	if slot > 0 {
-		certified = time.Duration(p.SlotStart(slot).Add(-p.MaxClockError()).UnixNano())
+		certified = provenTime(p, slot)
 	}
 	c.d.time.follow(c.machine.ChildSchedules(), certified)
+}
+
+// provenTime is the time, since 1970, that a certificate on a block of this slot proves to have come.
+func provenTime(p *block.Parameters, slot uint64) time.Duration {
+	return time.Duration(p.SlotStart(slot).Add(-p.MaxClockError()).UnixNano())
+}
+
+// followCertificate has the time follow a certificate on a block that is not known here. The machine takes no block ahead of the
+// time, so a node whose machine stood still learns only in this way that a quorum has gone on. Signatures are verified only while
+// the clocks of others say that this node is behind, so certificates that prove nothing cost a node with the right time nothing.
+func (d *Driver) followCertificate(ctx context.Context, x *block.Certificate) {
+	r := d.time.readTime()
+	proven := provenTime(&d.deps.Params, x.Target.Slot)
+	if !r.Lags || proven <= r.Now {
+		return
+	}
+	if ok, _, err := d.provesNewer(ctx, x); err == nil && ok {
+		d.time.certify(proven)
+	}
+}
+
+// reachCertified has the time follow a verified certificate on a block of this slot. The error wraps ErrFuture if the slot is ahead
+// of the time all the same.
+func (d *Driver) reachCertified(ctx context.Context, slot uint64) error {
+	d.time.certify(provenTime(&d.deps.Params, slot))
+	var ahead bool
+	if err := d.do(ctx, true, func(c *core) { ahead = c.machine.IsAhead(slot) }); err != nil {
+		return err
+	}
+	if ahead {
+		return fmt.Errorf("%w: certified slot %d", ErrFuture, slot)
+	}
+	return nil
 }
 
 // timeSilence is why a signer casts no vote for reasons of time, in the form of silence; "" if time is no reason.

@@ -409,3 +409,58 @@ func TestACertificateProvesThatItsSlotIsNear(t *testing.T) {
 		}))
 	})
 }
+
+// A machine that stood still for a minute catches up with what others certified meanwhile: by a certificate that a handshake shows,
+// or by the range of blocks that holds it.
+func TestAMachineThatStoodStillCatchesUp(t *testing.T) {
+	const still = time.Minute
+	for _, by := range []string{"handshake", "range"} {
+		t.Run(by, func(t *testing.T) {
+			inBubble(t, 4, func(l *lab) {
+				k := newClocks(l)
+				l.early = true
+				k.startAll()
+				l.slots(20)
+				m := l.nodes[0]
+				n := m.driver.time
+				n.mu.Lock()
+				n.base = n.base.Add(still) // its monotonic clock stood still
+				n.mu.Unlock()
+				l.slots(int(still / slotTime))
+				require.Greater(t, time.Since(m.driver.NetworkTime()), still/2, "neither clocks nor live blocks move the time at once")
+				if by == "handshake" {
+					require.ErrorIs(t, m.driver.AddCertificate(l.nodes[1].driver.Status().FC), ErrUnknownParent)
+					require.InDelta(t, 0, time.Since(m.driver.NetworkTime()).Seconds(), 2)
+				}
+				finals := l.nodes[1].chain.finals()
+				_, err := m.driver.AddRange(m.ctx, finals[min(int(m.chain.lib()), len(finals)):], Full)
+				require.NoError(t, err)
+				require.InDelta(t, 0, time.Since(m.driver.NetworkTime()).Seconds(), 4)
+				require.LessOrEqual(t, l.lag(0), uint64(8))
+			})
+		})
+	}
+}
+
+// The operator's word before the network's time is known is refused: there is no floor yet that it could be kept for.
+func TestAcceptBeforeTheFloorIsDrawn(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		k := newClocks(l)
+		k.startAll()
+		l.slots(12)
+		m := l.nodes[0]
+		k.kill(m)
+		cfg, _ := m.deps()
+		require.NoError(t, MarkCopied(cfg.Dir))
+		k.deaf[0].Store(true)
+		k.start(m)
+		l.slots(2)
+		_, err := m.driver.AcceptAnswers(m.ctx)
+		require.ErrorContains(t, err, "time of the network")
+		k.deaf[0].Store(false)
+		l.slots(12)
+		_, err = m.driver.AcceptAnswers(m.ctx)
+		require.NoError(t, err)
+		require.True(t, m.driver.Status().Waiting.Rest.Accepted)
+	})
+}

@@ -17,6 +17,7 @@ type ProducerAnswer struct {
 	Producer common.Address     // proven by the handshake's signature
 	LIB      Place              // the producer's last irreversible block
 	FC       *block.Certificate // its newest; nil: none
+	QC       *block.Certificate // likewise
 	Votes    []block.Vote       // in this node's name, as the producer holds them; not verified
 }
 
@@ -41,7 +42,7 @@ func (d *Driver) HearProducer(ctx context.Context, a ProducerAnswer) error {
 		return err
 	}
 	ev := dpos.Heard{Producer: a.Producer, Session: a.Session, Height: a.LIB.Height, Told: told}
-	if ev.Certified, _, err = d.provenBy(ctx, a.FC, nil); err != nil {
+	if ev.Certified, ev.Justified, err = d.provenBy(ctx, a.FC, a.QC); err != nil {
 		return err
 	}
 	return d.do(ctx, false, func(c *core) {

@@ -220,7 +220,8 @@ func (d *Driver) certified(ctx context.Context, blocks []*block.Block, mode Mode
 var errCertificate = errors.New("certificate of the range")
 
 // verifyRange checks the header rules of a range and the certificates that its mode asks for. The rules make the
-// producer of each slot its Coinbase, by whom linked found every block sealed.
+// producer of each slot its Coinbase, by whom linked found every block sealed. The certificate proves that the range's slots have
+// come, so it moves the time of a machine that stood still before the range is judged by that time (rule 12).
 func (d *Driver) verifyRange(ctx context.Context, headers []dpos.Header, c *block.Certificate, mode Mode) error {
 	var checks []dpos.CertCheck
 	var err error
@@ -246,6 +247,9 @@ func (d *Driver) verifyRange(ctx context.Context, headers []dpos.Header, c *bloc
 			}
 			return err
 		}
+	}
+	if err := d.reachCertified(ctx, c.Target.Slot); err != nil {
+		return err
 	}
 	if mode == Certified {
 		return nil

@@ -23,6 +23,9 @@ const (
 func lostMarker() []byte { return []byte{payloadLost} }
 
 func encodeRecord(r dpos.SignRecord) []byte {
+	if r.Kind == dpos.RecordForgot {
+		return lostMarker() // what releases before it understand too
+	}
 	b, err := rlp.EncodeToBytes(&r)
 	if err != nil {
 		panic(fmt.Sprintf("consensus: encode sign record: %v", err)) // our own value; cannot fail
@@ -42,14 +45,13 @@ func encodeMarkedSession(s *block.SignedSession) []byte {
 type logContents struct {
 	records []dpos.SignRecord
 	lost    bool        // it does not tell all that was signed, and the machine did not yet write down the floor that follows
-	marks   *dpos.Marks // of others
+	marks   *dpos.Marks // of others, all that the log has: they are bounded once the machine knows who sits
 	domain  common.Hash // recovery that the marks are bound to; zero: none
 }
 
 // decodePayloads reads what the vote log held.
 func decodePayloads(payloads [][]byte) (c logContents, err error) {
 	c.marks = dpos.NewMarks()
-	everybody := func(common.Address) bool { return true }
 	for i, p := range payloads {
 		var err error
 		switch p[0] {
@@ -69,12 +71,12 @@ func decodePayloads(payloads [][]byte) (c logContents, err error) {
 		case payloadVote:
 			var v *block.Vote
 			if v, err = block.DecodeVote(p[1:]); err == nil {
-				c.marks.AddVote(*v, everybody)
+				c.marks.AddVote(*v, nil)
 			}
 		case payloadSession:
 			var s *block.SignedSession
 			if s, err = block.DecodeSignedSession(p[1:]); err == nil {
-				c.marks.AddSession(*s, everybody)
+				c.marks.AddSession(*s, nil)
 			}
 		default:
 			return c, fmt.Errorf("entry %d of the vote log has type %d: it was written by a newer version, run that one", i, p[0])

@@ -82,14 +82,21 @@ func (d *Driver) AcceptAnswers(ctx context.Context) (Status, error) {
 	if d.self == (common.Address{}) {
 		return Status{}, errors.New("this node signs for no producer")
 	}
-	var floor uint64
+	var none, accepted bool
 	err := d.do(ctx, false, func(c *core) {
-		if floor = c.machine.Waiting().Floor; floor > 0 {
-			_ = c.step(dpos.Accept{})
+		if none = c.machine.Waiting().Floor == 0; none {
+			return
 		}
+		_ = c.step(dpos.Accept{})
+		w := c.machine.Waiting()
+		accepted = w.Floor == 0 || w.Rest.Accepted // the word may have been all that was missing
 	})
-	if err == nil && floor == 0 {
+	switch {
+	case err != nil:
+	case none:
 		err = errors.New("this producer misses no signature of its own: there is nothing to accept")
+	case !accepted:
+		err = errors.New("the slot up to which this producer's signatures may be missing is not known before the time of the network is: accept again once borcli producer info names it")
 	}
 	return d.Status(), err
 }
@@ -143,13 +150,16 @@ func (d *Driver) NewestSession(ctx context.Context, account common.Address) (new
 	return newest, err
 }
 
-// answerSession makes the answer to another producer's session.
+// answerSession makes the answer to another producer's session. There is none to one that is not kept: it would count at the asker as
+// told by a node that remembers it.
 func (c *core) answerSession(s *block.SignedSession) (*block.SessionAnswer, error) {
 	if c.marks.AddSession(*s, c.machine.Sits) {
 		if err := c.appendLog([][]byte{encodeMarkedSession(s)}); err != nil {
 			c.fatal = errors.Join(c.fatal, err)
 			return nil, err
 		}
+	} else if !c.marks.Has(s.Producer) {
+		return nil, nil
 	}
 	lib := c.machine.LIB()
 	a := &block.SessionAnswer{

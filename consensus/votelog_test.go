@@ -444,3 +444,26 @@ func TestShortRestOfAVoteLogIsKept(t *testing.T) {
 		require.Equal(t, cut, b)
 	}
 }
+
+// Sessions of many strangers in a log do not keep out the producer that came last, nor any other that has a seat.
+func TestMarksOfALogDropTheOldest(t *testing.T) {
+	var payloads [][]byte
+	stranger := func(i int) common.Address { return common.Address{1, byte(i >> 8), byte(i)} }
+	add := func(a common.Address) {
+		payloads = append(payloads, encodeMarkedSession(&block.SignedSession{Producer: a, Session: block.Session{Number: 1}}))
+	}
+	const many = 4 * block.MaxProducers
+	for i := range many {
+		add(stranger(i))
+	}
+	seated := common.Address{7}
+	add(seated)
+	held, err := decodePayloads(payloads)
+	require.NoError(t, err)
+	first := stranger(0)
+	held.marks.Bound(func(a common.Address) bool { return a == seated || a == first })
+	require.Len(t, held.marks.Sessions(seated, block.Session{}), 1)
+	require.Len(t, held.marks.Accounts(), many)
+	require.True(t, held.marks.Has(first), "it has a seat")
+	require.False(t, held.marks.Has(stranger(1)), "the oldest without a seat")
+}

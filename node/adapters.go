@@ -110,7 +110,7 @@ func (d firstSync) Sits(account common.Address) bool {
 
 func (d firstSync) HearProducer(ctx context.Context, a blocksync.ProducerAnswer) error {
 	return d.Driver.HearProducer(ctx, consensus.ProducerAnswer{
-		Session: a.Session, Producer: a.Producer, LIB: consensus.Place{Height: a.LIB.Height, Slot: a.LIB.Slot, Hash: a.LIB.Hash}, FC: a.FC, Votes: a.Votes,
+		Session: a.Session, Producer: a.Producer, LIB: consensus.Place{Height: a.LIB.Height, Slot: a.LIB.Slot, Hash: a.LIB.Hash}, FC: a.FC, QC: a.QC, Votes: a.Votes,
 	})
 }
 

@@ -495,7 +495,7 @@ func TestProducersOfRelease03AreAskedAndAnswered(t *testing.T) {
 			s.edit = func(h *Handshake) {
 				sign(h)
 				h.Modes = ServeRange | AnswersQuestions
-				h.Question, h.Answer = question, answer
+				h.Question, h.Answer, h.QC = question, answer, chain[20].Record.QC
 			}
 			return s.hello()
 		}
@@ -514,6 +514,8 @@ func TestProducersOfRelease03AreAskedAndAnswered(t *testing.T) {
 		require.Equal(t, a.session.Session, told.Session)
 		require.Equal(t, p.account, told.Producer)
 		require.Equal(t, answer.Votes, told.Votes)
+		require.NotNil(t, told.QC)
+		require.Equal(t, chain[20].Record.QC.Target, told.QC.Target)
 
 		question, answer = 3, ToldVotes{}
 		s.hello()

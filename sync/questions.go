@@ -20,7 +20,8 @@ type ProducerAnswer struct {
 	Producer common.Address // the handshake's signature proves it
 	LIB      Ref
 	FC       *block.Certificate
-	Votes    []block.Vote // in this node's name, as the producer holds them; not verified
+	QC       *block.Certificate // what the producer knows as justified is the least that this node's signer may rest on
+	Votes    []block.Vote       // in this node's name, as the producer holds them; not verified
 }
 
 // questions is what this node asked a peer of release 0.3, and was asked by it. Owned by the manager's goroutine.
@@ -75,7 +76,7 @@ func (m *Manager) onQuestion(p *peer, h *Handshake) {
 		m.queueSession(&sessionJob{peer: p, question: &questionJob{account: h.Key, question: h.Question}}, maxControlBytes)
 	}
 	if n := h.Answer.Question; n != 0 && n >= q.first && n <= q.newest {
-		answer := &ProducerAnswer{Session: q.session, Producer: h.Key, LIB: h.LIB, FC: h.FC, Votes: h.Answer.Votes}
+		answer := &ProducerAnswer{Session: q.session, Producer: h.Key, LIB: h.LIB, FC: h.FC, QC: h.QC, Votes: h.Answer.Votes}
 		m.queueSession(&sessionJob{peer: p, question: &questionJob{answer: answer}}, maxHandshakeBytes)
 	}
 }

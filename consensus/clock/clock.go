@@ -142,19 +142,24 @@ func (t *Time) Advance(in Input) time.Duration {
 }
 
 // toldDecide reports whether a start takes the time that running producers tell. Of as few as Told.Needed some that lie might
-// hold it back, so they must agree with the clocks, or have been waited for.
+// hold it back, so they must agree with the clocks, or others must have been waited for. If such a time is still behind the
+// clocks, while a producer runs that tells none, those that lie may be among the tellers: the clocks decide.
 func (in *Input) toldDecide() bool {
 	if !in.Told.Enough {
 		return false
 	}
 	agrees := in.Clocks.Enough && (in.Told.Offset-in.Clocks.Offset).Abs() <= in.MaxError
-	return in.Told.Sure || agrees || in.Waited
+	if in.Told.Sure || agrees {
+		return true
+	}
+	heldBack := in.Told.Silent && in.Clocks.Enough && in.Told.Offset < in.Clocks.Offset
+	return in.Waited && !heldBack
 }
 
-// clocksDecide reports whether a start takes the time of the producers' clocks: too few producers run, as when a whole network
-// starts.
+// clocksDecide reports whether a start for which toldDecide is false takes the time of the producers' clocks: too few producers run,
+// as when a whole network starts, or those that run may be held back.
 func (in *Input) clocksDecide() bool {
-	return in.Clocks.Enough && !in.Told.Enough && (in.Waited || !in.Told.Awaited)
+	return in.Clocks.Enough && (in.Waited || !in.Told.Enough && !in.Told.Awaited)
 }
 
 // setAtStart sets the time at the start of a node.
@@ -181,19 +186,28 @@ func (t *Time) takeCertified(in *Input) {
 	if in.Certified <= 0 {
 		return
 	}
-	bound := t.now
-	if in.Clocks.Enough {
-		bound = max(bound, in.Mono+in.Clocks.Offset)
-	}
-	if in.Told.Enough {
-		bound = max(bound, in.Mono+in.Told.Offset)
-	}
+	bound := in.bound(t.now)
 	t.confirmed = t.confirmed || in.Certified >= t.since && t.now-in.Certified <= MaxAge
 	if proven := min(in.Certified, bound); proven > t.now {
 		t.setTo(Set, proven)
 	}
 	t.behind = in.Certified > t.now+in.MaxError
 }
+
+// bound is how far a certificate may carry a time: to the later of the producers' clocks and the times that running ones tell.
+func (in *Input) bound(now time.Duration) time.Duration {
+	if in.Clocks.Enough {
+		now = max(now, in.Mono+in.Clocks.Offset)
+	}
+	if in.Told.Enough {
+		now = max(now, in.Mono+in.Told.Offset)
+	}
+	return now
+}
+
+// Lags reports whether the time, last read with this input, is behind the clocks of others, or the times that they tell, by more
+// than MaxError: a certificate of a later slot would carry it on.
+func (t *Time) Lags(in Input) bool { return t.state == Set && in.bound(t.now) > t.now+in.MaxError }
 
 // Told is the time at the last reading if others may go by it, else 0: it is set, a quorum has certified a block of a time since
 // that was the present then, and none of one to come. So a node tells none that has set its time ahead of a running network's, or is

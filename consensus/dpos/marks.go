@@ -33,13 +33,29 @@ type marked struct {
 // NewMarks are none.
 func NewMarks() *Marks { return &Marks{of: make(map[common.Address]*marked)} }
 
+// Has reports whether something of an account is kept.
+func (k *Marks) Has(a common.Address) bool { return k.of[a] != nil }
+
+// Bound has the oldest accounts without a seat leave beyond the bound: marks that were read from a log, before it was known who sits.
+func (k *Marks) Bound(sits func(common.Address) bool) {
+	over := len(k.order) - maxMarked
+	k.order = slices.DeleteFunc(k.order, func(a common.Address) bool {
+		if over <= 0 || sits(a) {
+			return false
+		}
+		over--
+		delete(k.of, a)
+		return true
+	})
+}
+
 // entry is the account's, made if there is room. Beyond the bound the oldest account without a seat leaves; for another
-// one without a seat there is no room.
+// one without a seat there is no room. Without sits there is no bound.
 func (k *Marks) entry(a common.Address, sits func(common.Address) bool) *marked {
 	if x := k.of[a]; x != nil {
 		return x
 	}
-	if len(k.order) >= maxMarked {
+	if sits != nil && len(k.order) >= maxMarked {
 		i := slices.IndexFunc(k.order, func(o common.Address) bool { return !sits(o) })
 		if i < 0 || !sits(a) {
 			return nil
@@ -53,7 +69,8 @@ func (k *Marks) entry(a common.Address, sits func(common.Address) bool) *marked 
 	return x
 }
 
-// AddSession keeps a session and reports whether it is new and was kept. sits says who has a seat.
+// AddSession keeps a session and reports whether it is new and was kept. sits says who has a seat; nil
+// while that is not known yet: Bound follows.
 func (k *Marks) AddSession(s block.SignedSession, sits func(common.Address) bool) bool {
 	x := k.entry(s.Producer, sits)
 	if x == nil || slices.ContainsFunc(x.sessions, func(o block.SignedSession) bool { return o.Session == s.Session }) {

@@ -33,8 +33,6 @@ func (m *Machine) run(headers []Header, target common.Hash) (nodes []*node, move
 			return nil, nil, fmt.Errorf("%w: block %d %s of a range does not follow its predecessor", ErrInvalid, h.Height, h.Hash)
 		case m.failed.has(h.Hash):
 			return nil, nil, fmt.Errorf("%w: block %d %s failed in execution", ErrInvalid, h.Height, h.Hash)
-		case m.future(h.Slot):
-			return nil, nil, fmt.Errorf("%w: block %d %s is of slot %d, the clock shows %d", ErrFuture, h.Height, h.Hash, h.Slot, m.slot)
 		}
 		n := m.tree.nodes[h.Hash]
 		if n == nil {
@@ -69,9 +67,10 @@ func (m *Machine) RangeSchedules(headers []Header, target common.Hash) ([]block.
 	return m.counting(nodes[len(nodes)-1].own), nil
 }
 
-// RangeChecks checks a range as RangeEvent will and gives the certificates whose signatures must be verified before:
+// RangeChecks checks a range as RangeEvent will, but for the time, and gives the certificates whose signatures must be verified before:
 // for each step of a change of schedule the one that proves it, and c itself. Each is counted for schedules that the
-// ones before it make trustworthy, beginning with the LIB's.
+// ones before it make trustworthy, beginning with the LIB's. A range ahead of the time is refused by RangeEvent alone: once these
+// certificates are verified they prove that its slots have come, which a machine that stood still learns in no other way.
 func (m *Machine) RangeChecks(headers []Header, c *block.Certificate) ([]CertCheck, error) {
 	nodes, moved, err := m.ranged(headers, c)
 	if err != nil {
@@ -99,6 +98,9 @@ func (m *Machine) enterRange(headers []Header, c *block.Certificate) error {
 	nodes, _, err := m.ranged(headers, c)
 	if err != nil {
 		return err
+	}
+	if n := nodes[len(nodes)-1]; m.future(n.Slot) { // slots rise in a range
+		return fmt.Errorf("%w: block %d %s is of slot %d, the clock shows %d", ErrFuture, n.Height, n.Hash, n.Slot, m.slot)
 	}
 	for _, n := range nodes {
 		if m.tree.nodes[n.Hash] == n {

@@ -49,6 +49,9 @@ func (m *Machine) horizon() uint64 {
 // relayed or logged.
 func (m *Machine) future(slot uint64) bool { return slot > m.horizon() }
 
+// IsAhead reports whether a slot begins further ahead of the time than max_clock_error.
+func (m *Machine) IsAhead(slot uint64) bool { return m.future(slot) }
+
 // setTime takes a time that was set and did not just pass.
 func (m *Machine) setTime(now time.Duration) {
 	if !m.ticked && m.cfg.Self != (common.Address{}) {
@@ -60,6 +63,7 @@ func (m *Machine) setTime(now time.Duration) {
 		m.now, m.slot = now, m.slotAt(now)
 		m.quietFrom = min(m.quietFrom, m.slot)
 		m.first.setBack(&m.cfg, m.slot)
+		m.own.followSetTime(m, false)
 		m.toldAlarm, m.dirty = 0, true // the next slot begins earlier than was told
 		m.lookAhead()
 		return
@@ -67,7 +71,11 @@ func (m *Machine) setTime(now time.Duration) {
 	if slot := m.slotAt(now); m.ticked && slot > m.slot+1 && (!m.first.over || m.slot <= m.first.line) {
 		m.first.setForward(&m.cfg, slot)
 	}
+	again, isFar := m.ticked, m.slotAt(now) > m.slot+1
 	m.tick(now)
+	if again {
+		m.own.followSetTime(m, isFar)
+	}
 }
 
 // lookAhead tells the tree which blocks the time has reached. Blocks further ahead are there only if they were stored, or
