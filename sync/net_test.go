@@ -161,6 +161,19 @@ func (l *lab) eventually(cond func() bool, what string, args ...any) {
 	}
 }
 
+// standsStill waits until a count has not moved for so long, which is real time on tcp. What happens more often never lets
+// it stand, while what is still under way only takes its time.
+func (l *lab) standsStill(count func() int, d time.Duration, what string) {
+	l.t.Helper()
+	last, since := count(), time.Now()
+	l.eventually(func() bool {
+		if c := count(); c != last {
+			last, since = c, time.Now()
+		}
+		return time.Since(since) >= d
+	}, "%s", what)
+}
+
 // pass lets time pass; on tcp a tenth of it.
 func (l *lab) pass(d time.Duration) {
 	if l.mem == nil {
