@@ -277,7 +277,7 @@ func (p *properties) lie(t *testing.T, broker int, c contracts.Commit) {
 	c.Number = number + 1
 	data, err := contracts.CommitCall(c)
 	require.NoError(t, err)
-	_, err = p.transact(p.ctx, eth, key, contracts.TopicsAddress, nil, data)
+	_, err = p.transactFinal(p.ctx, eth, key, contracts.TopicsAddress, nil, data)
 	require.NoError(t, err, "it is a broker's right to commit")
 }
 
@@ -368,7 +368,7 @@ func (p *properties) decentralisedSecurity(t *testing.T) {
 	before := info(foreign).Leases[0]
 	claim, err := contracts.ClaimCall([]contracts.Claim{{Topic: foreign, Epoch: before.Epoch}})
 	require.NoError(t, err)
-	_, err = p.transact(p.ctx, eth, key, contracts.TopicsAddress, nil, claim)
+	_, err = p.transactFinal(p.ctx, eth, key, contracts.TopicsAddress, nil, claim)
 	require.NoError(t, err)
 	require.Equal(t, before, info(foreign).Leases[0], "nor takes a lease that it is no replica of")
 	_, err = p.transact(p.ctx, eth, key, contracts.TopicsAddress, nil, contracts.SetReplicasCall(foreign, 0, before.Epoch, append(before.Replicas, key.Account())))
