@@ -64,6 +64,7 @@ func forEachProvider(t *testing.T, f func(l *lab)) {
 			require.NoError(t, err)
 			cfg := tcp.DefaultConfig()
 			cfg.Listen = []string{"/ip4/127.0.0.1/tcp/0"}
+			cfg.Link.CloseTimeout = 15 * time.Second // a stall does not cut off why a peer is sent away
 			h, err := tcp.New(cfg, id, nil, nil)
 			require.NoError(t, err)
 			return h
