@@ -55,10 +55,12 @@ func (p *properties) performance(t *testing.T) {
 	p.settled(t)
 	commits := p.commits(t, leader.Account, from)
 	t.Logf("%d requests of %s became %d entries in %d transactions", requests+16, took, entries, commits)
-	// An entry holds a window's operations; where a window ends is nobody's choice, so two may meet in each.
-	require.LessOrEqual(t, entries, 2*(1+int(took/propertiesWindow)), "equal operations fold")
-	require.LessOrEqual(t, commits, int(p.final(t, p.eth)-from), "and go to the chain together") //nolint:gosec // a few blocks
-	if took < 10*time.Second {                                                                   // slower, the same requests fill more windows and blocks
+	// An entry holds a window's operations. A window may have two, and the bursts may touch one more at each end.
+	require.LessOrEqual(t, entries, 2*(2+int(took/propertiesWindow)), "equal operations fold")
+	head, err := p.eth.BlockNumber(p.ctx)
+	require.NoError(t, err)
+	require.LessOrEqual(t, commits, int(head-from), "and go to the chain together") //nolint:gosec // a few blocks
+	if took < 10*time.Second {                                                      // slower, the same requests fill more windows and blocks
 		require.Less(t, entries, requests/4)
 		require.Less(t, commits, requests/10)
 	}
