@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/contracts"
@@ -269,11 +270,21 @@ func TestATenantIsHeldToItsRate(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, made.Err)
 	told := new(throttled)
-	producer := s.client(s.owner, token.Data, kgo.DefaultProduceTopic("acme.orders"), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0), kgo.WithHooks(told))
-	const records, size = 30, 10_000
-	for range records {
-		require.NoError(t, producer.ProduceSync(ctx, kgo.SliceRecord(make([]byte, size))).FirstErr())
+	// Several clients send all they have at once: the rate is exceeded also where single writes are slower than it.
+	const writers, each, size = 4, 8, 10_000
+	const records = writers * each
+	var g errgroup.Group
+	for range writers {
+		producer := s.client(s.owner, token.Data, kgo.DefaultProduceTopic("acme.orders"), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.WithHooks(told))
+		g.Go(func() error {
+			var all []*kgo.Record
+			for range each {
+				all = append(all, kgo.SliceRecord(make([]byte, size)))
+			}
+			return producer.ProduceSync(ctx, all...).FirstErr()
+		})
 	}
+	require.NoError(t, g.Wait())
 	require.NotZero(t, told.Load(), "six seconds' worth were never held back")
 	s.consume(ctx, "acme.readers", records)
 }

@@ -64,6 +64,7 @@ func forEachProvider(t *testing.T, f func(l *lab)) {
 			require.NoError(t, err)
 			cfg := tcp.DefaultConfig()
 			cfg.Listen = []string{"/ip4/127.0.0.1/tcp/0"}
+			cfg.Link.CloseTimeout = 15 * time.Second // a stall does not cut off why a peer is sent away
 			h, err := tcp.New(cfg, id, nil, nil)
 			require.NoError(t, err)
 			return h
@@ -159,6 +160,19 @@ func (l *lab) eventually(cond func() bool, what string, args ...any) {
 			require.FailNow(l.t, "did not happen: "+fmt.Sprintf(what, args...))
 		}
 	}
+}
+
+// standsStill waits until a count has not moved for so long, which is real time on tcp. What happens more often never lets
+// it stand, while what is still under way only takes its time.
+func (l *lab) standsStill(count func() int, d time.Duration, what string) {
+	l.t.Helper()
+	last, since := count(), time.Now()
+	l.eventually(func() bool {
+		if c := count(); c != last {
+			last, since = c, time.Now()
+		}
+		return time.Since(since) >= d
+	}, "%s", what)
 }
 
 // pass lets time pass; on tcp a tenth of it.

@@ -66,6 +66,7 @@ func newFastHost(t *testing.T) *fastHost {
 	require.NoError(t, err)
 	cfg := tcp.DefaultConfig()
 	cfg.Listen, cfg.Upgrader = []string{"/ip4/127.0.0.1/tcp/0"}, f.upgrader
+	cfg.Link.CloseTimeout = 15 * time.Second // as on tcp
 	f.Host, err = tcp.New(cfg, id, nil, nil)
 	require.NoError(t, err)
 	f.wg.Go(f.forward)

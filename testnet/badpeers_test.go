@@ -294,7 +294,10 @@ func TestBadPeers(t *testing.T) {
 		peers[i] = newBadPeer(t)
 		members = append(members, genesis.Member{PeerID: string(peers[i].key.ID()), Roles: genesis.RoleObserver})
 	}
-	n := upNetwork(t, func(s *Spec) { s.Members = members })
+	n := upNetwork(t, func(s *Spec) {
+		s.Members = members
+		s.Set = append(s.Set, "p2p.tcp.link.close_timeout="+patience.String()) // a stall does not cut off the reason
+	})
 	finalAbove(t, n, 3, 0, 1, 2, 3)
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package testnet
 
 import (
 	"context"
+	"fmt"
 	"math/big"
 	"testing"
 	"time"
@@ -91,11 +92,14 @@ func TestDeepFork(t *testing.T) {
 	answer := func(i int) Status { return until(t, n, i, "an answer", func(Status) bool { return true }) }
 	until(t, n, 0, "its branch is longer", func(s Status) bool { return s.Head > answer(2).Head+lead })
 	fork := answer(0).Final
-	arm := func(i int) { require.NoError(t, n.Restart(t.Context(), i, "BORNODE_FAILPOINT="+arms[i])) }
+	arm := func(i int) { // it may meet the failpoint at once, so nobody waits for its answer here
+		require.NoError(t, n.Nodes[i].Process.stop(t.Context()))
+		require.NoError(t, n.startNode(n.Nodes[i], "BORNODE_FAILPOINT="+arms[i]))
+	}
 	for i := range arms {
 		arm(i)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, moved, cancel := whileMoving(t, patience)
 	defer cancel()
 	var right Status
 	require.NoError(t, poll(ctx, func() (bool, error) {
@@ -105,7 +109,9 @@ func TestDeepFork(t *testing.T) {
 			}
 		}
 		right = n.status(ctx, n.Nodes[3])
-		return right.Head > fork+depth && n.status(ctx, n.Nodes[2]).Head > fork+depth, nil
+		other := n.status(ctx, n.Nodes[2])
+		moved(right.Head, other.Head)
+		return right.Head > fork+depth && other.Head > fork+depth, nil
 	}), "two branches of %d blocks", depth)
 	left := answer(0)
 	require.Greater(t, left.Head, right.Head, "the branch of nodes 0 and 1 is the longer one")
@@ -114,7 +120,7 @@ func TestDeepFork(t *testing.T) {
 
 	require.NoError(t, n.Heal(t.Context()))
 	for i, name := range arms {
-		require.NoError(t, n.Nodes[i].Process.await(ctx), "node %d passes %s", i, name)
+		soon(t, fmt.Sprintf("node %d passes %s", i, name), func() bool { return !n.Nodes[i].Process.Alive() })
 	}
 	for i := range arms {
 		require.NoError(t, n.Restart(t.Context(), i))
@@ -155,18 +161,25 @@ func TestTwoProducersKilled(t *testing.T) {
 	finalAbove(t, n, 5, 0)
 	require.NoError(t, n.Kill(t.Context(), 2))
 	require.NoError(t, n.Kill(t.Context(), 3))
-	// What was on its way may still become final; after that the LIB must stand while the head moves.
-	stuck := until(t, n, 0, "an answer", func(Status) bool { return true })
-	for settled := false; !settled; {
-		s := until(t, n, 0, "10 more blocks", func(s Status) bool { return s.Head > stuck.Head+10 })
-		settled, stuck = s.Final == stuck.Final, s
-	}
+	stuck := n.stuckFinal(t)
 	later := until(t, n, 0, "10 more blocks", func(s Status) bool { return s.Head > stuck.Head+10 })
 	require.Equal(t, stuck.Final, later.Final, "nothing may become final without a quorum")
 	require.NoError(t, n.Restart(t.Context(), 2))
 	require.NoError(t, n.Restart(t.Context(), 3))
 	finalAbove(t, n, later.Head, 0, 1, 2, 3)
 	sameChain(t, n, 0, 1, 2, 3)
+}
+
+// stuckFinal waits at node 0 until the LIB has stood for 10 blocks: what was on its way when the quorum was lost may still have
+// become final. From then on the LIB must stand while the head moves.
+func (n *Network) stuckFinal(t *testing.T) Status {
+	t.Helper()
+	stuck := until(t, n, 0, "an answer", func(Status) bool { return true })
+	for settled := false; !settled; {
+		s := until(t, n, 0, "10 more blocks", func(s Status) bool { return s.Head > stuck.Head+10 })
+		settled, stuck = s.Final == stuck.Final, s
+	}
+	return stuck
 }
 
 // A 2/2 partition held past maxReversible: two branches, no conflicting LIB, calls are answered meanwhile; healed,

@@ -69,21 +69,42 @@ func (n *Network) transact(ctx context.Context, c *ethclient.Client, from actor,
 			return false, nil //nolint:nilerr // not included yet
 		}
 		if r.Status != types.ReceiptStatusSuccessful {
-			return false, fmt.Errorf("testnet: transaction %s of %s was reverted in block %s", tx.Hash(), from.Account(), r.BlockNumber)
+			return false, revertedError(r, from)
 		}
 		return true, nil
 	})
 	return r, err
 }
 
-// final returns when a block is irreversible.
-func (n *Network) final(ctx context.Context, c *ethclient.Client, height *big.Int) error {
+// transactFinal is transact for a step that something else builds on: it returns when the transaction is in a final block, and
+// that block's receipt. A switch of branches may take it out of the block in which it was first.
+func (n *Network) transactFinal(ctx context.Context, c *ethclient.Client, from actor, to common.Address, value *big.Int, data []byte) (*types.Receipt, error) {
+	r, err := n.transact(ctx, c, from, to, value, data)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	return poll(ctx, func() (bool, error) {
+	hash := r.TxHash
+	err = poll(ctx, func() (bool, error) {
 		f, err := c.HeaderByNumber(ctx, big.NewInt(int64(rpc.FinalizedBlockNumber)))
-		return err == nil && f.Number.Cmp(height) >= 0, nil
+		if err != nil {
+			return false, nil //nolint:nilerr // asked again
+		}
+		r, err = c.TransactionReceipt(ctx, hash)
+		if err != nil || r.BlockNumber.Cmp(f.Number) > 0 {
+			return false, nil //nolint:nilerr // not yet, or not again
+		}
+		if r.Status != types.ReceiptStatusSuccessful {
+			return false, revertedError(r, from)
+		}
+		return true, nil
 	})
+	return r, err
+}
+
+func revertedError(r *types.Receipt, from actor) error {
+	return fmt.Errorf("testnet: transaction %s of %s was reverted in block %s", r.TxHash, from.Account(), r.BlockNumber)
 }
 
 // read calls a system contract at the head.
@@ -103,19 +124,14 @@ func (n *Network) decide(ctx context.Context, c *ethclient.Client, proposal []by
 	if err != nil {
 		return nil, err
 	}
-	var r *types.Receipt
 	if admin == n.Admin.Address {
-		r, err = n.transact(ctx, c, funded{n.Admin}, contracts.MembersAddress, nil, proposal)
-	} else {
-		r, err = n.vote(ctx, c, proposal)
+		return n.transactFinal(ctx, c, funded{n.Admin}, contracts.MembersAddress, nil, proposal)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return r, n.final(ctx, c, r.BlockNumber)
+	return n.vote(ctx, c, proposal)
 }
 
-// vote opens a proposal as one producer of the schedule and approves it as the others until it takes effect.
+// vote opens a proposal as one producer of the schedule and approves it as the others until it has taken effect in a
+// final block.
 func (n *Network) vote(ctx context.Context, c *ethclient.Client, proposal []byte) (*types.Receipt, error) {
 	m, p := contracts.NewMembers(), contracts.NewProducers()
 	content, err := contracts.ProposedContent(proposal)
@@ -142,7 +158,7 @@ func (n *Network) vote(ctx context.Context, c *ethclient.Client, proposal []byte
 		if id != nil {
 			call = contracts.ApproveCall(id.Uint64(), content)
 		}
-		r, err := n.transact(ctx, c, from, contracts.MembersAddress, nil, call)
+		r, err := n.transactFinal(ctx, c, from, contracts.MembersAddress, nil, call)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +196,6 @@ func (n *Network) register(ctx context.Context, c *ethclient.Client, x *Node) er
 		return err
 	}
 	money := new(big.Int).Add(stake, big.NewInt(1e18))
-	var r *types.Receipt
 	for _, t := range []struct {
 		from  actor
 		to    common.Address
@@ -192,11 +207,11 @@ func (n *Network) register(ctx context.Context, c *ethclient.Client, x *Node) er
 		{from, contracts.ProducersAddress, nil, registration},
 		{from, contracts.ProducersAddress, nil, p.PackVote(from.Account(), stake)},
 	} {
-		if r, err = n.transact(ctx, c, t.from, t.to, t.value, t.data); err != nil {
+		if _, err := n.transactFinal(ctx, c, t.from, t.to, t.value, t.data); err != nil {
 			return fmt.Errorf("testnet: node %d does not become a candidate: %w", x.Index, err)
 		}
 	}
-	return n.final(ctx, c, r.BlockNumber)
+	return nil
 }
 
 // registration is the call that registers a producer's BLS key.

@@ -50,8 +50,34 @@ func run(m *testing.M) int {
 // long reports whether the long forms of tests are wanted.
 func long() bool { return os.Getenv("BORNODE_LONG") != "" }
 
-// patience bounds every wait in these tests; it only ends a test that has failed already.
-const patience = 3 * time.Minute
+// patience bounds every wait in these tests; it only ends a test that has failed already. Where what is waited for shows that
+// it moves, patience begins again each time, until mostPatience is over: what takes long on a busy machine is not stuck.
+const (
+	patience     = 3 * time.Minute
+	mostPatience = 15 * time.Minute
+)
+
+// whileMoving gives a context that ends when nothing has moved for so long, or after mostPatience. moved takes the present
+// values of what moves by growing, always in one order, and is for one goroutine. cancel ends the context.
+func whileMoving(t *testing.T, limit time.Duration) (ctx context.Context, moved func(values ...uint64), cancel context.CancelFunc) {
+	t.Helper()
+	ctx, cancel = context.WithTimeout(t.Context(), mostPatience)
+	stuck := time.AfterFunc(limit, cancel)
+	context.AfterFunc(ctx, func() { stuck.Stop() })
+	var most []uint64
+	moved = func(values ...uint64) {
+		for i, v := range values {
+			if i == len(most) {
+				most = append(most, v) // the first look
+			}
+			if v > most[i] {
+				most[i] = v
+				stuck.Reset(limit)
+			}
+		}
+	}
+	return ctx, moved, cancel
+}
 
 // overTCP keeps the links where the proxy between the nodes can hold them up.
 func overTCP(s *Spec) { s.Set = append(s.Set, "rdma.mode=off") }
@@ -96,6 +122,12 @@ func upNetwork(t *testing.T, change func(*Spec)) *Network {
 // metric is the value of a metric without labels at a node; the sum over its labels if it has some.
 func metric(t *testing.T, x *Node, name string) float64 {
 	t.Helper()
+	return metricWith(t, x, name, "")
+}
+
+// metricWith is the sum of a metric at a node over the labels whose text, as in kind="x", holds some words.
+func metricWith(t *testing.T, x *Node, name, labels string) float64 {
+	t.Helper()
 	resp, err := http.Get("http://" + x.Metrics + "/metrics")
 	require.NoError(t, err)
 	defer resp.Body.Close()
@@ -105,7 +137,11 @@ func metric(t *testing.T, x *Node, name string) float64 {
 		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' {
 			continue
 		}
-		v, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
+		end := strings.LastIndexByte(rest, ' ')
+		if !strings.Contains(rest[:end], labels) {
+			continue
+		}
+		v, err := strconv.ParseFloat(rest[end+1:], 64)
 		require.NoError(t, err)
 		sum += v
 	}
@@ -115,9 +151,12 @@ func metric(t *testing.T, x *Node, name string) float64 {
 // until waits for a status of a node.
 func until(t *testing.T, n *Network, node int, what string, ok func(Status) bool) Status {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, moved, cancel := whileMoving(t, patience)
 	defer cancel()
-	s, err := n.await(ctx, n.Nodes[node], ok)
+	s, err := n.await(ctx, n.Nodes[node], func(s Status) bool {
+		moved(s.Head, s.Final)
+		return ok(s)
+	})
 	require.NoError(t, err, "waiting for node %d: %s", node, what)
 	return s
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
@@ -35,12 +36,14 @@ func (p *properties) performance(t *testing.T) {
 	owner := p.owner("steady")
 	id := p.topic(t, p.admin(t, p.open(t, owner)), contracts.NewTopic{Name: topic})
 	c := p.kafka(t, owner, token.Data)
+	began := time.Now()
 	p.burst(t, c, id, topic, 16) // what is asked once is asked
 	at, _ := p.leader(t, id, 0)
 	leader := p.Nodes[at]
 	from := p.final(t, p.eth)
 	asked := metric(t, leader, "bornode_topics_ledger_calls_total")
 	p.burst(t, c, id, topic, requests)
+	took := time.Since(began)
 	require.Equal(t, asked, metric(t, leader, "bornode_topics_ledger_calls_total"), "no request has the contract called")
 
 	var entries int
@@ -51,9 +54,16 @@ func (p *properties) performance(t *testing.T) {
 	})
 	p.settled(t)
 	commits := p.commits(t, leader.Account, from)
-	t.Logf("%d requests became %d entries in %d transactions", requests+16, entries, commits)
-	require.Less(t, entries, requests/4, "equal operations fold")
-	require.Less(t, commits, requests/10, "and go to the chain together")
+	t.Logf("%d requests of %s became %d entries in %d transactions", requests+16, took, entries, commits)
+	// An entry holds a window's operations. A window may have two, and the bursts may touch one more at each end.
+	require.LessOrEqual(t, entries, 2*(2+int(took/propertiesWindow)), "equal operations fold")
+	head, err := p.eth.BlockNumber(p.ctx)
+	require.NoError(t, err)
+	require.LessOrEqual(t, commits, int(head-from), "and go to the chain together") //nolint:gosec // a few blocks
+	if took < 10*time.Second {                                                      // slower, the same requests fill more windows and blocks
+		require.Less(t, entries, requests/4)
+		require.Less(t, commits, requests/10)
+	}
 	p.standstill(t, id, topic, at, c)
 }
 
@@ -277,7 +287,7 @@ func (p *properties) lie(t *testing.T, broker int, c contracts.Commit) {
 	c.Number = number + 1
 	data, err := contracts.CommitCall(c)
 	require.NoError(t, err)
-	_, err = p.transact(p.ctx, eth, key, contracts.TopicsAddress, nil, data)
+	_, err = p.transactFinal(p.ctx, eth, key, contracts.TopicsAddress, nil, data)
 	require.NoError(t, err, "it is a broker's right to commit")
 }
 
@@ -368,7 +378,7 @@ func (p *properties) decentralisedSecurity(t *testing.T) {
 	before := info(foreign).Leases[0]
 	claim, err := contracts.ClaimCall([]contracts.Claim{{Topic: foreign, Epoch: before.Epoch}})
 	require.NoError(t, err)
-	_, err = p.transact(p.ctx, eth, key, contracts.TopicsAddress, nil, claim)
+	_, err = p.transactFinal(p.ctx, eth, key, contracts.TopicsAddress, nil, claim)
 	require.NoError(t, err)
 	require.Equal(t, before, info(foreign).Leases[0], "nor takes a lease that it is no replica of")
 	_, err = p.transact(p.ctx, eth, key, contracts.TopicsAddress, nil, contracts.SetReplicasCall(foreign, 0, before.Epoch, append(before.Replicas, key.Account())))

@@ -30,6 +30,9 @@ import (
 // Account 1 owns the first, account 2 the second, and so on.
 var propertyTenants = []string{"private", "secret", "rights", "small", "large", "proved", "steady", "stubborn", "spread"}
 
+// propertiesWindow is how long equal operations become one entry.
+const propertiesWindow = 300 * time.Millisecond
+
 // properties is the network on which the promises of the topic log are shown.
 type properties struct {
 	*Network
@@ -66,7 +69,7 @@ func newProperties(t *testing.T) *properties {
 		s.Producers, s.Brokers = 5, 3
 		overTCP(s)
 		// Single requests go to who leads, which does not change when a broker stalls for a moment.
-		s.Set = append(s.Set, "pubsub.evidence.checkpoint=1s", "pubsub.evidence.window=300ms", "pubsub.replica.lost=5s")
+		s.Set = append(s.Set, "pubsub.evidence.checkpoint=1s", "pubsub.evidence.window="+propertiesWindow.String(), "pubsub.replica.lost=5s")
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)

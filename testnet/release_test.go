@@ -128,7 +128,7 @@ func TestNetworkOfTheNewestReleaseIsUpgraded(t *testing.T) {
 
 func offerTransfers(t *testing.T, n *Network) {
 	t.Helper()
-	r, err := n.Load(t.Context(), LoadOptions{Kind: load.Transfer, Rate: 50, Duration: 3 * time.Second})
+	r, err := n.Load(t.Context(), LoadOptions{Kind: load.Transfer, Rate: 50, Duration: 3 * time.Second, Drain: patience})
 	require.NoError(t, err)
 	require.Zero(t, r.Missing)
 }

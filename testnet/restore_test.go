@@ -194,8 +194,7 @@ func TestARestoredProducerAloneCastsNoVote(t *testing.T) {
 			return len(f.w.votes[x.Account])
 		}
 		before := votes()
-		out, _ := f.runAside(alone, 15*time.Second, "--p2p.peers", "")
-		require.Contains(t, out, "the signer casts no vote")
+		out := f.runSilently(alone, 15*time.Second)
 		require.NotContains(t, out, "the signer signs from now on")
 		f.w.readLog(t, &Node{Dir: alone})
 		require.Equal(t, before, votes(), "nothing was added to what it had signed")
@@ -206,16 +205,55 @@ func TestARestoredProducerAloneCastsNoVote(t *testing.T) {
 	sameChain(t, f.n, 0, 1, 2, 3)
 }
 
-// runAside runs a node with addresses of its own on a folder for so long, or until it ends, and returns what it said and its exit code.
-func (f *restorable) runAside(dir string, length time.Duration, args ...string) (string, int) {
-	ctx, cancel := context.WithTimeout(f.t.Context(), length)
+// runAside runs a node with addresses of its own on a folder until it ends, and returns what it said and its exit code.
+func (f *restorable) runAside(dir string) (string, int) {
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
+	cmd := f.besideCommand(ctx, dir)
+	out, _ := cmd.CombinedOutput() // the error is the exit code, or that it was ended
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// runSilently runs a node without peers on a folder until it has said that its signer casts no vote and so much time has passed
+// since, and returns what it said.
+func (f *restorable) runSilently(dir string, length time.Duration) string {
+	f.t.Helper()
+	ctx, interrupt := context.WithCancel(f.t.Context())
+	defer interrupt()
+	cmd := f.besideCommand(ctx, dir, "--p2p.peers", "")
+	name := filepath.Join(f.t.TempDir(), "said")
+	file, err := os.Create(name)
+	require.NoError(f.t, err)
+	defer file.Close()
+	cmd.Stdout, cmd.Stderr = file, file
+	require.NoError(f.t, cmd.Start())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }() // the error is that it was interrupted
+	said := func() string {
+		b, err := os.ReadFile(name)
+		require.NoError(f.t, err)
+		return string(b)
+	}
+	soon(f.t, "the signer casts no vote", func() bool { return strings.Contains(said(), "the signer casts no vote") })
+	watched := time.NewTimer(length)
+	defer watched.Stop()
+	select {
+	case <-watched.C:
+	case <-ended:
+		require.Fail(f.t, "it ended by itself", said())
+	}
+	interrupt()
+	<-ended
+	return said()
+}
+
+// besideCommand is a command that runs a node with addresses of its own on a folder; the end of ctx interrupts it.
+func (f *restorable) besideCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, binary, append([]string{"run", "--dir", dir, "--rpc.http_addr", "127.0.0.1:0", "--rpc.ws_addr", "127.0.0.1:0",
 		"--metrics.listen", "127.0.0.1:0", "--p2p.tcp.listen", "/ip4/127.0.0.1/tcp/0", "--rpc.ipc_path", filepath.Join(f.t.TempDir(), "ipc")}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = patience
-	out, _ := cmd.CombinedOutput() // the error is the exit code, or that it was ended
-	return string(out), cmd.ProcessState.ExitCode()
+	return cmd
 }
 
 // Copies of a running producer that are started beside it at random moments, on other addresses, end by themselves with one
@@ -232,7 +270,7 @@ func TestCopiesAreStartedBesideTheOriginal(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(filepath.Join(twin, "consensus", "votes.log"), raw, 0o600))
 		}
-		out, code := f.runAside(twin, patience)
+		out, code := f.runAside(twin)
 		require.Equal(t, exit.Instance, code, out)
 		require.Contains(t, out, "another running instance signs for this producer")
 		f.w.readLog(t, &Node{Dir: twin})

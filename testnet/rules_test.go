@@ -40,7 +40,7 @@ func TestGovernanceOfRules(t *testing.T) {
 	changed := head + 64 + 150
 	decided(t, council, "parameter", "set", "gas_limit", "200000000", "--height", fmt.Sprint(changed))
 
-	ends(t, n.Nodes[late])
+	ends(t, n, late)
 	said := func() {
 		last := lastLines(n.Nodes[late].LogFile(), 1)
 		for _, words := range []string{"bornode: ", "patient", fmt.Sprintf("block %d", at), "put the genesis.json that describes it in place"} {
@@ -50,7 +50,7 @@ func TestGovernanceOfRules(t *testing.T) {
 	said()
 	finalAbove(t, n, max(at, changed)+3, 0, 1, 2, 4)
 	require.NoError(t, n.startNode(n.Nodes[late])) // without the file it ends again
-	ends(t, n.Nodes[late])
+	ends(t, n, late)
 	said()
 	require.NoError(t, n.Restart(t.Context(), late, next))
 	until(t, n, late, "in sync", func(s Status) bool { return s.Synced && s.Final > max(at, changed) })
@@ -80,7 +80,13 @@ func TestGovernanceOfRules(t *testing.T) {
 }
 
 // ends waits until a node's process is gone by itself.
-func ends(t *testing.T, x *Node) {
+func ends(t *testing.T, n *Network, node int) {
 	t.Helper()
-	soon(t, fmt.Sprintf("node %d ends", x.Index), func() bool { return !x.Process.Alive() })
+	ctx, moved, cancel := whileMoving(t, patience)
+	defer cancel()
+	require.NoError(t, poll(ctx, func() (bool, error) {
+		s := n.status(ctx, n.Nodes[node])
+		moved(s.Head, s.Final)
+		return !s.Alive, nil
+	}), "waiting: node %d ends", node)
 }

@@ -185,12 +185,12 @@ func changedGenesis(u topicUser) []byte {
 }
 
 func unreachableBrokers(owner topicUser) {
-	o := owner.brokers().with("--brokers", "127.0.0.1:1", "--timeout", "6s")
+	o := owner.brokers().with("--brokers", "127.0.0.1:1", "--timeout", "30s")
 	o.fails(exitUnreachable, "connection refused", "produce", "demo.orders", "x")
-	o.fails(exitUnreachable, "borcli topic brokers", "consume", "demo.orders", "--idle", "6s")
-	wrong := owner.with("--genesis", filepath.Join(owner.n.Dir, "genesis.json"), "--timeout", "6s") // the system's authorities
+	o.fails(exitUnreachable, "borcli topic brokers", "consume", "demo.orders", "--idle", "30s")
+	wrong := owner.with("--genesis", filepath.Join(owner.n.Dir, "genesis.json"), "--timeout", "30s") // the system's authorities
 	wrong.fails(exitUnreachable, "name the authority of the brokers' certificates by --ca", "produce", "demo.orders", "x")
-	wrong.fails(exitUnreachable, "unknown authority", "consume", "demo.orders", "--idle", "6s")
+	wrong.fails(exitUnreachable, "unknown authority", "consume", "demo.orders", "--idle", "30s")
 }
 
 // kcatWith runs kcat with a password until it fails or is done; it waits for an answer so many seconds.

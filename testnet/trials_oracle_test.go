@@ -101,22 +101,22 @@ func (o *oracle) questions(ctx context.Context, height uint64) ([]finalQuestion,
 
 // sweep asks a node about final blocks up to a height. errors counts answers that were errors, wrong lists those that
 // were others than the sound node's, empty ones included. A block above the node's own final one may be unknown to it.
-func (o *oracle) sweep(ctx context.Context, url string, upTo uint64, random *rand.Rand) (errors int, first error, wrong []string, err error) {
+func (o *oracle) sweep(ctx context.Context, url string, upTo uint64, random *rand.Rand) (errors, right int, first error, wrong []string, err error) {
 	c, err := rpc.DialContext(ctx, url)
 	if err != nil {
-		return 1, err, nil, nil
+		return 1, 0, err, nil, nil
 	}
 	defer c.Close()
 	final, err := finalOf(ctx, c)
 	if err != nil {
-		return 1, err, nil, nil //nolint:nilerr // the node does not answer yet
+		return 1, 0, err, nil, nil //nolint:nilerr // the node does not answer yet
 	}
 	var ask []finalQuestion
 	step := max(1, upTo/trialHeights)
 	for h := random.Uint64N(step); h <= upTo; h += step {
 		q, err := o.questions(ctx, h)
 		if err != nil {
-			return 0, nil, nil, err
+			return 0, 0, nil, nil, err
 		}
 		ask = append(ask, q...)
 	}
@@ -131,7 +131,7 @@ func (o *oracle) sweep(ctx context.Context, url string, upTo uint64, random *ran
 			calls[i] = rpc.BatchElem{Method: q.method, Args: q.params, Result: &answers[i]}
 		}
 		if err := c.BatchCallContext(ctx, calls); err != nil {
-			return errors + 1, err, wrong, nil //nolint:nilerr // it ended
+			return errors + 1, right, err, wrong, nil //nolint:nilerr // it ended
 		}
 		for i, q := range part {
 			switch {
@@ -142,8 +142,10 @@ func (o *oracle) sweep(ctx context.Context, url string, upTo uint64, random *ran
 				}
 			case string(answers[i]) != q.answer:
 				wrong = append(wrong, fmt.Sprintf("%s %v (final %d): %.200s; the sound node: %.200s", q.method, q.params, final, answers[i], q.answer))
+			default:
+				right++
 			}
 		}
 	}
-	return errors, first, wrong, nil
+	return errors, right, first, wrong, nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/rpc"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,7 +27,7 @@ const (
 	trialsShort  = 8
 	trialsLong   = 20              // BORNODE_LONG=1
 	trialsStorm  = 300             // BORNODE_STORMS=1
-	trialLimit   = 2 * time.Minute // for a node to be whole again
+	trialLimit   = 2 * time.Minute // for a node to be whole again, from when it last moved
 	trialStarts  = 5               // of one trial, most: an end with a remedy is followed by a start
 	trialVictim  = 2               // a producer and a broker
 	trialSound   = 0
@@ -107,7 +108,7 @@ const (
 // whole waits until the victim answers all questions as the sound node does. Every wrong answer on the way fails the test.
 func (s *trials) whole(t *testing.T, note string, since int64, random *rand.Rand) (end trialEnd, last error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), trialLimit)
+	ctx, moved, cancel := whileMoving(t, trialLimit)
 	defer cancel()
 	final, err := finalOf(ctx, s.oracle.sound)
 	require.NoError(t, err)
@@ -121,7 +122,7 @@ func (s *trials) whole(t *testing.T, note string, since int64, random *rand.Rand
 			end = trialToRestart
 			return true, nil
 		}
-		errors, first, wrong, err := s.oracle.sweep(ctx, s.x.HTTP, final, random)
+		errors, right, first, wrong, err := s.oracle.sweep(ctx, s.x.HTTP, final, random)
 		if err != nil {
 			return false, err
 		}
@@ -129,6 +130,8 @@ func (s *trials) whole(t *testing.T, note string, since int64, random *rand.Rand
 		if ctx.Err() != nil {
 			return false, ctx.Err() // what was asked at the end was cut off: the error before says more
 		}
+		st := s.n.status(ctx, s.x)
+		moved(st.Final, uint64(right), syncedBlock(ctx, s.x))
 		last = first
 		if errors > 0 {
 			if strings.Contains(s.said(t, since), restartHelps) {
@@ -136,7 +139,6 @@ func (s *trials) whole(t *testing.T, note string, since int64, random *rand.Rand
 			}
 			return end == trialToRestart, nil
 		}
-		st := s.n.status(ctx, s.x)
 		if !st.Synced || st.Error != "" || st.Peers == 0 || st.Final <= final {
 			last = fmt.Errorf("it does not follow the chain: %s, %d peers, final block %d of %d %s", st.Sync, st.Peers, st.Final, final, st.Error)
 			return false, nil
@@ -148,6 +150,20 @@ func (s *trials) whole(t *testing.T, note string, since int64, random *rand.Rand
 		require.NoError(t, err)
 	}
 	return end, last
+}
+
+// syncedBlock is how far a node's replay or synchronisation is; 0 if it does not answer.
+func syncedBlock(ctx context.Context, x *Node) uint64 {
+	c, err := rpc.DialContext(ctx, x.HTTP)
+	if err != nil {
+		return 0
+	}
+	defer c.Close()
+	var s struct {
+		Current uint64 `json:"currentBlock"`
+	}
+	_ = c.CallContext(ctx, &s, "bor_syncStatus")
+	return s.Current
 }
 
 // restartHelps is in the line that tells of a damaged table of derived data, which a start rebuilds.
@@ -173,7 +189,7 @@ func (s *trials) heal(t *testing.T, note string, d damage, random *rand.Rand) (e
 		case trialWhole:
 			return end
 		case trialLate:
-			require.Fail(t, "the node does not get whole", "%s: after %s: %v\n%s", note, trialLimit, last, lastLines(s.x.LogFile(), 30))
+			require.Fail(t, "the node does not get whole", "%s: %s without a move: %v\n%s", note, trialLimit, last, lastLines(s.x.LogFile(), 30))
 		case trialToRestart:
 			require.NoError(t, s.n.Stop(t.Context(), trialVictim))
 			if end = "restarted"; strings.Contains(said, identityHelps) {

@@ -81,6 +81,13 @@ func (w *walk) do(key string, args ...string) string {
 	return o.out
 }
 
+// settle runs a command that later ones build on: it waits until its transaction is final, since a switch of branches may take
+// it out of the block that it stands in.
+func (w *walk) settle(key string, args ...string) string {
+	w.t.Helper()
+	return w.do(key, append(args, "--wait", "final")...)
+}
+
 // until repeats a command until its output holds the words.
 func (w *walk) until(words, key string, args ...string) string {
 	w.t.Helper()
@@ -244,15 +251,15 @@ func TestWalkFourProducers(t *testing.T) {
 	public := filepath.Join(dir, "public.json")
 	require.NoError(t, os.WriteFile(public, text, 0o600))
 	account, fifthKey := keys.Account.Hex(), filepath.Join(fifth, node.ProducerFile)
-	w.do(key(1), "send", account, "2000ether")
+	w.settle(key(1), "send", account, "2000ether")
 
-	require.Contains(t, w.do(key(0), "member", "add", keys.PeerID, "--roles", "producer", "--account", account), "approved by 1 of 3")
-	w.do(key(1), "proposal", "approve", "0")
-	require.Contains(t, w.do(key(2), "proposal", "approve", "0"), "has taken effect")
-	w.do(fifthKey, "producer", "register", "--keys", public, "--stake", "1000ether")
-	w.do(fifthKey, "producer", "vote", account, "600ether")
-	w.do(key(3), "producer", "stake", "500ether")
-	w.do(key(3), "producer", "vote", account, "500ether")
+	require.Contains(t, w.settle(key(0), "member", "add", keys.PeerID, "--roles", "producer", "--account", account), "approved by 1 of 3")
+	w.settle(key(1), "proposal", "approve", "0")
+	require.Contains(t, w.settle(key(2), "proposal", "approve", "0"), "has taken effect")
+	w.settle(fifthKey, "producer", "register", "--keys", public, "--stake", "1000ether")
+	w.settle(fifthKey, "producer", "vote", account, "600ether")
+	w.settle(key(3), "producer", "stake", "500ether")
+	w.settle(key(3), "producer", "vote", account, "500ether")
 
 	// It reports by hand in each epoch until an election takes it.
 	require.Eventually(t, func() bool {

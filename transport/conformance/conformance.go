@@ -42,6 +42,7 @@ func Config() link.Config {
 	c.IdleTimeout = 2 * Patience
 	c.ResumeTimeout = 2 * Patience
 	c.HelloTimeout = Patience
+	c.CloseTimeout = Patience // when it is over the link ends, with messages or the reason unsent
 	c.BackoffMin = 5 * time.Millisecond
 	c.BackoffMax = 100 * time.Millisecond
 	return c

@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -140,7 +141,9 @@ func attacks() map[string]func(testing.TB, *raw) {
 
 // testHostile: each broken frame ends the attacker's link, as a broken protocol, and touches nobody else.
 func testHostile(t *testing.T, h Harness) {
-	victim, friend := start(t, h, 0, Config()), start(t, h, 1, Config())
+	quick := Config()
+	quick.CloseTimeout = time.Second // raw peers do not answer a close
+	victim, friend := start(t, h, 0, quick), start(t, h, 1, Config())
 	require.NoError(t, friend.Dial(patient(t), h.Addr(t, victim)))
 	lf, lv := nextLink(t, friend), nextLink(t, victim)
 	for name, attack := range attacks() {
