@@ -246,3 +246,20 @@ func TestASessionThatIsNotKeptIsNotAnswered(t *testing.T) {
 		require.NotNil(t, a, "who has a seat has room")
 	})
 }
+
+// Votes that the log has forgotten in order are not even verified: everybody has them, and an answer may tell 128.
+func TestOldVotesInAnAnswerAreNotVerified(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		l.start()
+		l.slots(60)
+		m := l.nodes[0]
+		told := func(slot uint64) error {
+			return m.driver.HearAnswer(m.ctx, l.answer(1, 0, m.driver.Status().Session.Session, func(a *block.SessionAnswer) {
+				x := block.Link{Kind: block.Prevote, Source: block.Point{Hash: l.genesis}, Target: block.Point{Slot: slot, Hash: common.Hash{byte(slot)}}}
+				a.Votes = append(a.Votes, block.ToldVote{Vote: block.Vote{Link: x, Voter: l.signers[0].Account()}}) // nobody signed it
+			}))
+		}
+		require.NoError(t, told(3))
+		require.ErrorIs(t, told(200), ErrInvalid)
+	})
+}

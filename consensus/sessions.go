@@ -332,8 +332,8 @@ func (d *Driver) provesNewer(ctx context.Context, x *block.Certificate) (proven,
 // voteKeyed is a signer that tells its vote key.
 type voteKeyed interface{ VoteKey() block.BLSKey }
 
-// verifyTold verifies votes in this node's own name. Those that the log holds are left out; a certificate that cannot be
-// verified is, too.
+// verifyTold verifies votes in this node's own name. Those that the log holds, or has forgotten in order, are left out: everybody has
+// such votes, and each costs a pairing. A certificate that cannot be verified is left out, too.
 func (d *Driver) verifyTold(ctx context.Context, votes []block.ToldVote) (told []block.ToldVote, err error) {
 	var keys []block.BLSKey
 	var doubtful []block.ToldVote
@@ -341,7 +341,7 @@ func (d *Driver) verifyTold(ctx context.Context, votes []block.ToldVote) (told [
 		keys = c.machine.VoteKeys(d.self)
 		for i := range votes {
 			v := &votes[i].Vote
-			if _, cast := c.cast[v.Link]; !cast || v.Voter != d.self {
+			if _, cast := c.cast[v.Link]; !cast && !c.machine.Remembers(v.Link) || v.Voter != d.self {
 				doubtful = append(doubtful, votes[i])
 			}
 		}

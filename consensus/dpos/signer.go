@@ -162,6 +162,12 @@ func (s *signer) older(l block.Link) bool {
 	return len(ls) > 0 && l.Target.Slot < ls[0].Target.Slot
 }
 
+// Remembers reports whether a vote in this node's own name says nothing new: it is in the log, was forgotten in order, or is of an older
+// domain.
+func (m *Machine) Remembers(l block.Link) bool {
+	return !m.inForceAt(l.Target.Slot) || m.own.cast(l) || m.own.older(l)
+}
+
 // awake is called at the first Tick.
 func (s *signer) awake(m *Machine) {
 	if s.isFloorDue() {
