@@ -104,7 +104,7 @@ func fetchFrom(offset int64, most int32) *kmsg.FetchRequest {
 // A thousand clients at once, each with a connection of its own, write and read back what they wrote; the leader needs a
 // bounded amount of memory for each.
 func TestAThousandConnectionsAtOnce(t *testing.T) {
-	const clients, perClient = 1000, 192 << 10 // bytes of the leader for each
+	const clients, perClient = 1000, 256 << 10 // bytes of the leader for each
 	n, leader := crowdNetwork(t)
 	before, _ := resident(t, leader)
 	secret := tokenOf(t, n, n.Accounts[0], token.Data)

@@ -287,7 +287,7 @@ func TestCopiesAreStartedBesideTheOriginal(t *testing.T) {
 func TestAllProducersAreKilledAtOnce(t *testing.T) {
 	t.Parallel()
 	n := upNetwork(t, func(s *Spec) { s.Producers, s.Observers, s.Brokers, s.Direct = 4, 1, 0, true })
-	for range rounds(30, 30, 2) {
+	for range rounds(30, 10, 2) {
 		before := until(t, n, 0, "an answer", func(Status) bool { return true })
 		finalAbove(t, n, before.Final+8, 0, 1, 2, 3)
 		accepted := loadInBackground(t, n, 50, 4*time.Second, 4) // by the observer, which stays
