@@ -112,53 +112,78 @@ func (m *Manager) startRepair(k repairKey) {
 	m.repairs[k] = &repair{tried: make(map[transport.PeerID]time.Time)}
 }
 
-// openRepairs counts the repairs of a kind that are asked for or checked.
-func (m *Manager) openRepairs(receipts bool) (n int) {
+// repairKind is a peer and a kind of repair.
+type repairKind struct {
+	peer     transport.PeerID
+	receipts bool
+}
+
+// repairLoad counts the repairs under way: counted once for a look at all of them, of which there may be a thousand.
+type repairLoad struct {
+	open  map[bool]int // asked for or checked, by kind; true: receipts
+	asked map[repairKind]int
+}
+
+// measureRepairs counts the repairs under way.
+func (m *Manager) measureRepairs() *repairLoad {
+	l := &repairLoad{open: make(map[bool]int), asked: make(map[repairKind]int)}
 	for k, r := range m.repairs {
-		if k.receipts == receipts && (r.peer != "" || r.busy) {
-			n++
+		l.add(k, r, 1)
+	}
+	return l
+}
+
+// add counts a repair, or with -1 takes it out.
+func (l *repairLoad) add(k repairKey, r *repair, n int) {
+	if r.peer != "" || r.busy {
+		l.open[k.receipts] += n
+	}
+	if r.busy {
+		return
+	}
+	for _, id := range []transport.PeerID{r.peer, r.slow} {
+		if id != "" {
+			l.asked[repairKind{id, k.receipts}] += n
 		}
 	}
-	return n
+}
+
+// change changes a repair and keeps the count true.
+func (l *repairLoad) change(k repairKey, r *repair, f func()) {
+	l.add(k, r, -1)
+	f()
+	l.add(k, r, 1)
 }
 
 // repairSource is a peer that has what is wanted, may be asked by a certain time, and has no more than a number of
 // such requests; nil: there is none.
-func (m *Manager) repairSource(k repairKey, tried map[transport.PeerID]time.Time, by time.Time, asked int) *peer {
+func (m *Manager) repairSource(l *repairLoad, k repairKey, tried map[transport.PeerID]time.Time, by time.Time, asked int) *peer {
 	for _, p := range m.peers {
 		if !by.Before(tried[p.id]) && p.handshaken && !p.leaving && p.pos.LIB.Height >= k.height && p.pos.First <= k.height &&
-			(!k.receipts || p.hello.Modes&ServeReceipts != 0) && m.repairsAsked(p.id, k.receipts) <= asked {
+			(!k.receipts || p.hello.Modes&ServeReceipts != 0) && l.asked[repairKind{p.id, k.receipts}] <= asked {
 			return p
 		}
 	}
 	return nil
 }
 
-// repairsAsked is how many repairs of a kind wait for an answer of a peer.
-func (m *Manager) repairsAsked(id transport.PeerID, receipts bool) (n int) {
-	for k, r := range m.repairs {
-		if k.receipts == receipts && (r.peer == id || r.slow == id) && !r.busy {
-			n++
-		}
-	}
-	return n
-}
-
 // repairFrom asks a peer. If none can be asked soon, the readers who wait are told; the repair stays.
-func (m *Manager) repairFrom(k repairKey, r *repair, now time.Time) {
+func (m *Manager) repairFrom(l *repairLoad, k repairKey, r *repair, now time.Time) {
+	l.add(k, r, -1)
+	defer func() { l.add(k, r, 1) }()
 	r.peer, r.received, r.total = "", nil, 0
 	all, perPeer := k.limits()
 	if m.waitsForNeighbour(k, r) {
 		return
 	}
-	if m.openRepairs(k.receipts) >= all {
-		if m.repairSource(k, nil, now, maxRepairs) == nil {
+	if l.open[k.receipts] >= all {
+		if m.repairSource(l, k, nil, now, maxRepairs) == nil {
 			m.repairImpossible(k, errNoSource)
 		}
 		return
 	}
 	for {
-		p := m.repairSource(k, r.tried, now, perPeer-1)
+		p := m.repairSource(l, k, r.tried, now, perPeer-1)
 		if p == nil {
 			break
 		}
@@ -175,7 +200,7 @@ func (m *Manager) repairFrom(k repairKey, r *repair, now time.Time) {
 		}
 		r.tried[p.id] = now.Add(repairRetry) // its lane is full
 	}
-	if m.repairSource(k, r.tried, now.Add(repairRetry), maxRepairs) == nil {
+	if m.repairSource(l, k, r.tried, now.Add(repairRetry), maxRepairs) == nil {
 		m.repairImpossible(k, errNoSource)
 	}
 }
@@ -342,41 +367,43 @@ func (m *Manager) repairRefused(p *peer, e *ErrorMessage, now time.Time) {
 			if e.Code == CodeOverloaded {
 				r.tried[p.id] = now.Add(repairRetry)
 			}
-			m.repairFrom(k, r, now)
+			m.repairFrom(m.measureRepairs(), k, r, now)
 			return
 		}
 	}
 }
 
 func (m *Manager) retryRepairs(id transport.PeerID) {
+	l := m.measureRepairs()
 	for k, r := range m.repairs {
 		if r.slow == id {
-			r.slow = ""
+			l.change(k, r, func() { r.slow = "" })
 		}
 		if r.peer == id && !r.busy {
-			m.repairFrom(k, r, time.Now())
+			m.repairFrom(l, k, r, time.Now())
 		}
 	}
 }
 
 // expireRepairs asks for what nobody is asked for, and others for what a peer did not send in time.
 func (m *Manager) expireRepairs(now time.Time) {
+	l := m.measureRepairs()
 	for k, r := range m.repairs {
 		switch waited := now.Sub(r.since); {
 		case r.busy:
 		case r.peer == "" || waited >= m.cfg.RequestTimeout:
-			r.slow = ""
-			m.repairFrom(k, r, now)
+			l.change(k, r, func() { r.slow = "" })
+			m.repairFrom(l, k, r, now)
 		case !k.receipts && r.slow == "" && waited >= m.cfg.RequestTimeout/repairSlowShare:
-			m.askBesides(k, r, now)
+			m.askBesides(l, k, r, now)
 		}
 	}
 }
 
 // askBesides asks one more peer for a block that the first one does not send soon: readers do not wait for one that is silent.
-func (m *Manager) askBesides(k repairKey, r *repair, now time.Time) {
+func (m *Manager) askBesides(l *repairLoad, k repairKey, r *repair, now time.Time) {
 	_, perPeer := k.limits()
-	p := m.repairSource(k, r.tried, now, perPeer-1)
+	p := m.repairSource(l, k, r.tried, now, perPeer-1)
 	if p == nil {
 		return
 	}
@@ -385,7 +412,7 @@ func (m *Manager) askBesides(k repairKey, r *repair, now time.Time) {
 		r.req = req
 		return
 	}
-	r.slow, r.slowReq, r.peer = first, req, p.id
+	l.change(k, r, func() { r.slow, r.slowReq, r.peer = first, req, p.id })
 	r.tried[p.id], r.since = now.Add(maxSourceBackoff), now
 }
 
