@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -199,6 +200,7 @@ func TestToldVotes(t *testing.T) {
 		require.Contains(t, m.driver.Status().Why, "old copy")
 		m.kill()
 		m.start(nil)
+		synctest.Wait() // the core, read from outside, does nothing meanwhile
 		require.NotZero(t, m.driver.Status().Waiting.Floor, "it is in the log")
 		require.Contains(t, m.driver.core.cast, link)
 	})
