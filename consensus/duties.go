@@ -32,7 +32,7 @@ func (c *core) persist(records []dpos.SignRecord) error {
 	}
 	c.d.m.logSync.Observe(time.Since(began).Seconds())
 	for _, r := range records {
-		c.lost = c.lost && r.Kind != dpos.RecordFloor
+		c.lost = (c.lost || r.Kind == dpos.RecordForgot) && r.Kind != dpos.RecordFloor
 		c.cast[r.Link] = struct{}{}
 	}
 	return nil

@@ -23,6 +23,9 @@ const (
 func lostMarker() []byte { return []byte{payloadLost} }
 
 func encodeRecord(r dpos.SignRecord) []byte {
+	if r.Kind == dpos.RecordForgot {
+		return lostMarker() // what releases before it understand too
+	}
 	b, err := rlp.EncodeToBytes(&r)
 	if err != nil {
 		panic(fmt.Sprintf("consensus: encode sign record: %v", err)) // our own value; cannot fail

@@ -42,7 +42,7 @@ type Waiting struct {
 	Certified uint64           // slot of a certified LIB that was shown and is not held here yet; 0: none
 	Further   uint64           // enough have answered; votes wait for the others up to this slot; 0: not
 	Line      uint64           // nothing is signed for slots up to this one; 0: the line has passed
-	Floor     uint64           // no vote that rests on a source up to this slot, no block up to it; 0: no floor binds
+	Floor     uint64           // no vote that rests on a source up to this slot, no block up to it; 1: it is drawn once the time is set; 0: no floor binds
 	Rest      Rest             // the other way back from a floor that binds
 	Overdue   bool             // answers are missing after four turns: blocks are sealed all the same, votes wait on
 	Renewing  bool             // a further session begins
@@ -139,7 +139,7 @@ func (m *Machine) meetSession(s block.Session) {
 	m.own.keepSession(&s)
 	m.out.Records = append(m.out.Records, SignRecord{Kind: RecordSession, Slot: s.Number, Session: &s, Recovery: m.own.domain})
 	if !m.first.floored {
-		m.own.silence(m, m.slot)
+		m.own.silence(m, 0)
 	}
 	if f := &m.first; s.Number >= max(f.session.Number, f.wanted) {
 		f.wanted, f.asked, f.over, f.enough = s.Number+1, false, false, false
@@ -235,7 +235,7 @@ func (m *Machine) countUnheard(s block.Schedule, needed int) (missing int, who [
 // maySeal reports whether a block of the present slot may be sealed.
 func (m *Machine) maySeal() bool {
 	f, s := &m.first, &m.own
-	return f.wanted == 0 && m.awaitsBase() == nil && m.slot > f.line && (m.slot >= f.alone || m.synced()) && !s.waiting && !s.lost && (!s.floored || m.slot > s.floor)
+	return f.wanted == 0 && m.awaitsBase() == nil && m.slot > f.line && (m.slot >= f.alone || m.synced()) && (!s.isFloorDue() || m.slot > s.reach) && (!s.floored || m.slot > s.floor)
 }
 
 // mayVoteFor reports whether the floor leaves us a prevote on n: by a source above it, or by what others answered.
@@ -244,7 +244,7 @@ func (m *Machine) mayVoteFor(n *node) bool {
 	if s.mayRest(n.source.Slot) {
 		return true
 	}
-	if s.waiting || s.lost || n.Slot <= s.floor || m.bugs.FloorOnly {
+	if s.isFloorDue() || n.Slot <= s.floor || m.bugs.FloorOnly {
 		return false
 	}
 	r := m.measureRest()
@@ -278,7 +278,7 @@ func (m *Machine) answersToRest(s block.Schedule) int {
 
 // acceptAnswers takes the operator's word.
 func (m *Machine) acceptAnswers() {
-	if s := &m.own; s.floored && !s.accepted && !s.mayRest(m.tree.head().source.Slot) {
+	if s := &m.own; s.floored && !s.isFloorDue() && !s.accepted && !s.mayRest(m.tree.head().source.Slot) {
 		s.accepted = true
 		m.out.Records = append(m.out.Records, SignRecord{Kind: RecordAccept, Slot: s.floor, Recovery: s.domain})
 		m.dirty = true
@@ -328,6 +328,9 @@ func (m *Machine) Waiting() (w Waiting) {
 	}
 	if !m.own.mayRest(m.tree.head().source.Slot) && !m.mayVoteFor(m.tree.head()) {
 		w.Floor, w.Rest = max(m.own.floor, 1), m.measureRest()
+		if m.own.isFloorDue() {
+			w.Floor = 1
+		}
 	}
 	if synced := m.synced(); !synced || w.Floor > 0 {
 		for _, s := range m.counting(m.tree.root.next) {

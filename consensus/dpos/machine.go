@@ -128,6 +128,7 @@ func (m *Machine) Step(ev Event) error {
 // tick moves the clock.
 func (m *Machine) tick(now time.Duration) {
 	if m.ticked && now <= m.now {
+		m.own.drawFloor(m)
 		return
 	}
 	slot := m.slotAt(now)
@@ -161,6 +162,7 @@ func (m *Machine) tick(now time.Duration) {
 	if first {
 		m.own.awake(m)
 	}
+	m.own.drawFloor(m)
 }
 
 // check is Check without the list of signatures; the node it gives is not in the tree.

@@ -21,9 +21,11 @@ type signer struct {
 	floored    bool
 	accepted   bool            // the operator's word for this floor
 	sessions   []block.Session // ours, newest last: begun here, or told
-	waiting    bool            // SilentUntilProven, and the clock was not told yet
-	lost       bool            // as waiting, for what was met before the first Tick
+	waiting    bool            // SilentUntilProven, and the floor is not drawn yet
+	lost       bool            // as waiting, for what was met before the time was set
 	lostSlot   uint64
+	reach      uint64      // while the floor is not drawn: no block is sealed up to this slot; 0 before the first Tick
+	drawn      bool        // the floor was drawn since the start
 	domain     common.Hash // the newest recovery; what was signed before it binds no more
 	bugs       Bugs
 }
@@ -49,6 +51,9 @@ func newSigner(cfg *Config, domain common.Hash) signer {
 			s.prove(r.QC)
 		case RecordFloor:
 			s.floor, s.floored = max(s.floor, r.Slot), true
+			s.waiting = cfg.SilentUntilProven
+		case RecordForgot:
+			s.waiting = true
 		case RecordJustified:
 			s.prove(r.QC)
 		case RecordSession:
@@ -139,8 +144,13 @@ func (s *signer) cast(l block.Link) bool {
 	return false
 }
 
-// below reports whether a signature of ours on this slot that we do not know is of no concern: the floor covers it.
-func (s *signer) below(slot uint64) bool { return s.waiting || s.floored && slot <= s.floor }
+// below reports whether a signature of ours on this slot that we do not know is of no concern: the floor covers it, or will.
+func (s *signer) below(slot uint64) bool {
+	return s.waiting && s.reach == 0 || s.isFloorDue() && slot <= s.reach || s.floored && slot <= s.floor
+}
+
+// isFloorDue reports whether we forgot something and the floor for it is not drawn yet.
+func (s *signer) isFloorDue() bool { return s.waiting || s.lost }
 
 // older reports whether a link is older than all that the WAL still holds of its kind. It was signed and forgotten in
 // order: a lost or copied log lacks the newest.
@@ -160,28 +170,66 @@ func (m *Machine) Remembers(l block.Link) bool {
 
 // awake is called at the first Tick.
 func (s *signer) awake(m *Machine) {
-	if s.waiting {
-		s.waiting = false
-		s.silence(m, m.slot)
-	}
-	if s.lost {
-		s.lost = false
-		s.silence(m, s.lostSlot)
+	if s.isFloorDue() {
+		s.awaitTime(m, s.lostSlot)
 	}
 	m.again = len(s.prevotes)+len(s.precommits) > 0
 }
 
+// drawFloor draws the floor that is due, once a quorum's clocks are known and the time is that of the network.
+func (s *signer) drawFloor(m *Machine) {
+	if s.isFloorDue() && m.ticked && !m.fewClocks {
+		s.waiting, s.lost = false, false
+		s.raiseFloor(m, max(s.floorAbove(m, s.lostSlot), s.floor)) // recorded in any case: it ends the mark in the log
+	}
+}
+
+// followSetTime draws anew what was drawn at another time: where blocks are sealed while the floor is due, and, if the time was
+// set forward by more than a slot, a floor that was drawn since the start.
+func (s *signer) followSetTime(m *Machine, isFar bool) {
+	switch {
+	case s.isFloorDue():
+		s.awaitTime(m, 0)
+		s.drawFloor(m)
+	case isFar && s.drawn:
+		s.silence(m, 0)
+	}
+}
+
+// awaitTime has the floor drawn later. One of a wrong time would stay in the log: of a time that is behind it would leave uncovered
+// what was signed since, of one that is ahead it would silence us until then. Meanwhile no vote is cast, and blocks are sealed above
+// where the floor would be by our own clock, since production never waits for ever.
+func (s *signer) awaitTime(m *Machine, slot uint64) {
+	if !s.isFloorDue() {
+		m.out.Records = append(m.out.Records, SignRecord{Kind: RecordForgot, Recovery: s.domain})
+	}
+	s.lost, s.lostSlot = true, max(s.lostSlot, slot)
+	if m.ticked {
+		s.reach = s.floorAbove(m, s.lostSlot)
+		m.first.floored = true
+	}
+	m.dirty = true
+}
+
 // silence raises the floor: something was signed, up to this slot or the present one, that we do not remember.
 func (s *signer) silence(m *Machine, slot uint64) {
-	if !m.ticked {
-		s.lost, s.lostSlot = true, max(s.lostSlot, slot)
+	if !m.ticked || m.fewClocks {
+		s.awaitTime(m, slot)
 		return
 	}
-	f := max(slot, m.slot, m.first.line) + m.cfg.ClockBound + m.cfg.MaxAhead
-	if s.floored && f <= s.floor {
-		return
+	if f := s.floorAbove(m, slot); !s.floored || f > s.floor {
+		s.raiseFloor(m, f)
 	}
-	s.floor, s.floored, s.accepted = f, true, false
+}
+
+// floorAbove is the floor for what was signed up to a slot, or to the present one.
+func (s *signer) floorAbove(m *Machine, slot uint64) uint64 {
+	return max(slot, m.slot, m.first.line) + m.cfg.ClockBound + m.cfg.MaxAhead
+}
+
+func (s *signer) raiseFloor(m *Machine, f uint64) {
+	s.accepted = s.accepted && f == s.floor
+	s.floor, s.floored, s.drawn = f, true, true
 	m.first.floored = true
 	m.out.Records = append(m.out.Records, SignRecord{Kind: RecordFloor, Slot: f, Recovery: s.domain})
 	m.dirty = true
@@ -241,7 +289,7 @@ func (s *signer) certified(m *Machine, n *node, c *block.Certificate) {
 
 // mayRest reports whether what rests on a source of this slot is above the floor.
 func (s *signer) mayRest(source uint64) bool {
-	return !s.waiting && !s.lost && (!s.floored || source > s.floor)
+	return !s.isFloorDue() && (!s.floored || source > s.floor)
 }
 
 // keepSession keeps one of our sessions, in order; the oldest leaves.
@@ -487,6 +535,9 @@ func (m *Machine) Signed() []SignRecord {
 		if m.own.accepted {
 			out = append(out, SignRecord{Kind: RecordAccept, Slot: m.own.floor, Recovery: domain})
 		}
+	}
+	if m.own.isFloorDue() {
+		out = append(out, SignRecord{Kind: RecordForgot, Recovery: domain}) // behind the floor that was
 	}
 	for i := range m.own.sessions {
 		x := m.own.sessions[i]

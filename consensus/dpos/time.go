@@ -63,6 +63,7 @@ func (m *Machine) setTime(now time.Duration) {
 		m.now, m.slot = now, m.slotAt(now)
 		m.quietFrom = min(m.quietFrom, m.slot)
 		m.first.setBack(&m.cfg, m.slot)
+		m.own.followSetTime(m, false)
 		m.toldAlarm, m.dirty = 0, true // the next slot begins earlier than was told
 		m.lookAhead()
 		return
@@ -70,7 +71,11 @@ func (m *Machine) setTime(now time.Duration) {
 	if slot := m.slotAt(now); m.ticked && slot > m.slot+1 && (!m.first.over || m.slot <= m.first.line) {
 		m.first.setForward(&m.cfg, slot)
 	}
+	again, isFar := m.ticked, m.slotAt(now) > m.slot+1
 	m.tick(now)
+	if again {
+		m.own.followSetTime(m, isFar)
+	}
 }
 
 // lookAhead tells the tree which blocks the time has reached. Blocks further ahead are there only if they were stored, or

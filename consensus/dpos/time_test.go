@@ -213,3 +213,87 @@ func TestTimeSetForwardTakesTheLineWithIt(t *testing.T) {
 	require.Zero(t, l.Waiting().Line)
 	require.NotNil(t, l.drain().Produce)
 }
+
+// forgetfulAt is a producer without its log that starts at a slot by its own clock, knows too few others' clocks, and was answered.
+func forgetfulAt(t *testing.T, slot uint64) *lab {
+	l := newLab(t, func(c *Config) { c.Bugs.SkipFirstSync, c.SilentUntilProven, c.Signed = false, true, nil })
+	l.step(Begin{Session: block.Session{Number: 1, Nonce: common.Hash{1}}})
+	l.step(Clocks{})
+	l.step(Tick{time.Duration(slot) * l.cfg.Params.Slot()})
+	for i := 1; i < 4; i++ {
+		l.step(Heard{Producer: account(i), Session: l.Session()})
+	}
+	return l
+}
+
+// clocksCome sets the time right by a quorum's clocks, as the driver tells it.
+func (l *lab) clocksCome(slot uint64) {
+	l.step(Clocks{Enough: true})
+	l.step(TimeSet{time.Duration(slot) * l.cfg.Params.Slot()})
+	l.step(Tick{time.Duration(slot) * l.cfg.Params.Slot()})
+}
+
+// A producer that forgot and knows too few clocks draws its floor when the time is set: one of a time that is hours behind would leave
+// what it signed since uncovered.
+func TestFloorWaitsForTheTime(t *testing.T) {
+	l := forgetfulAt(t, 12)
+	rd := l.drain()
+	require.NotContains(t, kinds(rd.Records), RecordFloor)
+	again := newLab(t, func(c *Config) { c.Signed = l.Signed() })
+	require.True(t, again.Silent(), "a restart finds that the floor is missing")
+	l.clocksCome(7212)
+	bound := l.cfg.ClockBound + l.cfg.MaxAhead
+	require.Equal(t, []SignRecord{{Kind: RecordFloor, Slot: 7212 + 2*bound}}, l.drain().Records)
+	a := l.grow(genesisHash, 7001)
+	b := l.grow(a, 7010, withQC(l.qc(a)))
+	l.slotBegins(7225)
+	l.grow(b, 7225)
+	require.Empty(t, l.drain().Votes, "its source is of a slot that an earlier run may have voted in")
+	again = newLab(t, func(c *Config) { c.Signed = l.Signed() })
+	require.Equal(t, 7212+2*bound, again.Waiting().Floor)
+}
+
+// A floor of a time that was hours ahead would silence the producer until then.
+func TestFloorOfATimeAheadIsNotRecorded(t *testing.T) {
+	l := forgetfulAt(t, 7212)
+	require.NotContains(t, kinds(l.drain().Records), RecordFloor)
+	l.clocksCome(12)
+	floor := 12 + 2*(l.cfg.ClockBound+l.cfg.MaxAhead)
+	require.Equal(t, []SignRecord{{Kind: RecordFloor, Slot: floor}}, l.drain().Records)
+	made := 0
+	for s := uint64(13); s < 60; s++ {
+		if l.slotBegins(s).Produce != nil {
+			require.Greater(t, s, floor)
+			made++
+		}
+	}
+	require.Positive(t, made)
+}
+
+// While the clocks stay away such a producer seals all the same, above where its floor would be by its own clock, and casts no vote.
+func TestForgetfulSealsWithoutClocks(t *testing.T) {
+	l := forgetfulAt(t, 100)
+	floor, made := 100+2*(l.cfg.ClockBound+l.cfg.MaxAhead), 0
+	for s := uint64(101); s < 200; s++ {
+		if rd := l.slotBegins(s); rd.Produce != nil {
+			require.Greater(t, s, floor)
+			made++
+		}
+	}
+	require.Positive(t, made)
+	require.Empty(t, l.all.Votes)
+	require.NotContains(t, kinds(l.all.Records), RecordFloor)
+	again := newLab(t, func(c *Config) { c.Signed = l.Signed() })
+	require.True(t, again.Silent())
+}
+
+// A floor that was drawn at a time of clocks goes forward with a time that is set forward after that.
+func TestTimeSetForwardTakesTheFloorWithIt(t *testing.T) {
+	l := newLab(t, func(c *Config) { c.SilentUntilProven, c.Signed = true, nil })
+	l.slotBegins(12)
+	bound := l.cfg.ClockBound + l.cfg.MaxAhead
+	require.Equal(t, 12+bound, l.Waiting().Floor)
+	l.step(TimeSet{7212 * l.cfg.Params.Slot()})
+	require.Equal(t, 7212+bound, l.Waiting().Floor)
+	require.Contains(t, l.drain().Records, SignRecord{Kind: RecordFloor, Slot: 7212 + bound})
+}
