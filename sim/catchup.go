@@ -60,7 +60,11 @@ func (n *node) greeted(from *node, head common.Hash, lib uint64, qc, fc *block.C
 
 // certificate takes a certificate whose signatures are checked here against what was really signed.
 func (n *node) certificate(c *block.Certificate) {
-	if c == nil || !n.m.Has(c.Target.Hash) {
+	if c == nil {
+		return
+	}
+	if !n.m.Has(c.Target.Hash) {
+		n.followCertificate(c)
 		return
 	}
 	if _, err := n.m.CertificateSchedules(c); err != nil {
@@ -110,6 +114,10 @@ func (n *node) served(branch []*sealed, fc *block.Certificate) {
 			headers[i] = branch[i].Header
 		}
 		if checks, err := n.m.RangeChecks(headers, fc); err == nil && n.w.check.genuine(checks) {
+			n.reachCertified(provenTime(&n.w.s.Params, fc.Target.Slot))
+			if n.m.IsAhead(fc.Target.Slot) {
+				return
+			}
 			for _, b := range branch[:at+1] {
 				n.store[b.Hash] = b
 				n.executed[b.Hash] = true

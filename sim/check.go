@@ -256,6 +256,19 @@ func (c *checkers) genuine(checks []dpos.CertCheck) bool {
 	return true
 }
 
+// isQuorum reports whether a certificate has a quorum of every schedule that counts, and only votes that were signed.
+func (c *checkers) isQuorum(x dpos.CertCheck) bool {
+	if len(x.Certificate.Bitmaps) != len(x.Schedules) {
+		return false
+	}
+	for i, s := range x.Schedules {
+		if x.Certificate.Count(i) < s.Quorum() {
+			return false
+		}
+	}
+	return c.genuine([]dpos.CertCheck{x})
+}
+
 // proof checks that evidence names only the guilty.
 func (c *checkers) proof(n *node, list []dpos.Evidence) {
 	for _, e := range list {

@@ -46,6 +46,8 @@ type node struct {
 	known    clock.Consensus
 	told     clock.Told
 	combined time.Duration // until when it is not looked at again; 0: at once
+	proven   time.Duration // a certificate on a block that is not here proves that this time has come
+	lags     bool          // a certificate of a later slot would carry the time on
 	sets     int           // of the time that the machine knows
 	began    time.Duration // of this life
 	alarm    time.Duration // that the machine asked for last
@@ -93,7 +95,7 @@ func (n *node) start(loseWAL bool) error {
 	n.executed = make(map[common.Hash]bool)
 	n.asked = make(map[common.Hash]time.Duration)
 	n.clocks, n.time, n.sets, n.began, n.alarm = make(map[common.Address]reading), clock.Time{}, 0, n.w.now, 0
-	n.combined, n.known, n.told = 0, clock.Consensus{}, clock.Told{}
+	n.combined, n.known, n.told, n.proven, n.lags = 0, clock.Consensus{}, clock.Told{}, 0, false
 	n.seen, n.unsaved = copyMarks(n.marks), nil
 	n.busy, n.target, n.plotted, n.shadow = false, common.Hash{}, make(map[common.Hash]bool), make(map[uint64]bool)
 	var kept []*sealed

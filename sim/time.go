@@ -5,6 +5,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/consensus/clock"
 	"github.com/bornode/bornode/consensus/dpos"
 )
@@ -80,15 +81,39 @@ func (n *node) clock() time.Duration {
 		n.told = clock.CombineTold(n.m.ChildSchedules(), n.self(), told, offsets)
 		n.combined = n.w.now + p.Slot()/4
 	}
-	var certified time.Duration
+	certified := n.proven
 	if slot := max(n.m.Justified().Slot, n.m.LIB().Slot); slot > 0 {
-		certified = time.Duration(slot)*p.Slot() - p.MaxClockError() //nolint:gosec // small
+		certified = max(certified, provenTime(p, slot))
 	}
 	wait := 4 * p.Slot() * time.Duration(p.TurnSlots) //nolint:gosec // small
-	return n.time.Advance(clock.Input{
+	in := clock.Input{
 		Mono: n.w.now, Wall: own, Clocks: n.known, Told: n.told, MaxError: p.MaxClockError(), Waited: n.w.now-n.began >= wait, Alone: true,
 		Certified: certified,
-	})
+	}
+	now := n.time.Advance(in)
+	n.lags = n.time.Lags(in)
+	return now
+}
+
+// provenTime is the time that a certificate on a block of this slot proves to have come.
+func provenTime(p *block.Parameters, slot uint64) time.Duration {
+	return time.Duration(slot)*p.Slot() - p.MaxClockError() //nolint:gosec // small
+}
+
+// followCertificate has the time follow a certificate on a block that is not here, as the driver does: the machine takes no block
+// ahead of the time.
+func (n *node) followCertificate(c *block.Certificate) {
+	proven := provenTime(&n.w.s.Params, c.Target.Slot)
+	now := n.clock()
+	if schedules := n.m.ChildSchedules(); n.lags && proven > now && n.w.check.isQuorum(dpos.CertCheck{Certificate: c, Schedules: schedules}) {
+		n.reachCertified(proven)
+	}
+}
+
+// reachCertified has the time follow what a verified certificate proves.
+func (n *node) reachCertified(proven time.Duration) {
+	n.proven = max(n.proven, proven)
+	n.tellTime()
 }
 
 // tellTime tells the machine what time it is, as the driver does before each event.
