@@ -88,15 +88,23 @@ type forkAlarms struct {
 
 	halted atomic.Bool // a fork was met: nothing is signed any more
 
+	keeping sync.Mutex // one evidence is written at a time
+
 	mu     sync.Mutex
 	alarms []Alarm
-	known  map[common.Hash]bool // blocks of other histories that ended signing; at most maxForkFiles
-	files  int                  // of evidence that ended signing, damaged ones too
-	undone map[common.Hash]bool // recoveries that are known to undo what others hold as final: one evidence for each
+	known  map[common.Hash]*evidencePlace // of blocks of other histories that ended signing; at most maxForkFiles
+	files  int                            // evidence that ended signing, damaged files too
+	undone map[common.Hash]*evidencePlace // of recoveries that are known to undo what others hold as final: one evidence for each
+}
+
+// evidencePlace is the place of one evidence among those that are kept.
+type evidencePlace struct {
+	alarm  int  // its index in alarms, once it is there
+	isKept bool // its file is durable
 }
 
 func newForkAlarms(dir string, fs vfs.FS) *forkAlarms {
-	return &forkAlarms{dir: dir, fs: fs, known: make(map[common.Hash]bool), undone: make(map[common.Hash]bool)}
+	return &forkAlarms{dir: dir, fs: fs, known: make(map[common.Hash]*evidencePlace), undone: make(map[common.Hash]*evidencePlace)}
 }
 
 // openForks reads the evidence that earlier runs kept.
@@ -117,8 +125,10 @@ func openForks(cfg *Config, log *zap.Logger) (*forkAlarms, error) {
 			e = &ForkEvidence{}
 		}
 		other, _ := e.OtherBlock() // zero: it is damaged
-		f.takePlace(e, other.Hash)
-		f.add(e, path)
+		at := f.add(e, path)
+		if place, isNew := f.takePlace(e, other.Hash); isNew {
+			place.alarm, place.isKept = at, true
+		}
 		if e.Undone {
 			log.Error("what producers of the domain before the recovery hold as final is undone here: see the chapter on a lost quorum of docs/operations.md", zap.String("evidence", path))
 			continue
@@ -162,15 +172,25 @@ func readForkEvidence(fs vfs.FS, name string) (*ForkEvidence, error) {
 	return e, err
 }
 
-// add takes evidence into memory. From then on nothing is signed, unless the operators chose this history.
-func (f *forkAlarms) add(e *ForkEvidence, path string) {
+// add takes evidence into memory, and gives its index among the alarms. From then on nothing is signed, unless the operators chose this
+// history. Without a file (path is empty) the alarm says that a restart forgets it.
+func (f *forkAlarms) add(e *ForkEvidence, path string) int {
 	if !e.Undone {
 		f.halted.Store(true)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	text, advice := e.describe()
-	f.alarms = append(f.alarms, Alarm{Kind: "fork", Since: time.Unix(int64(e.Time), 0), File: path, Text: text + "; " + advice}) //nolint:gosec // our own
+	f.alarms = append(f.alarms, Alarm{Kind: "fork", Since: time.Unix(int64(e.Time), 0), File: path, Text: f.textOf(e, path)}) //nolint:gosec // our own
+	return len(f.alarms) - 1
+}
+
+// textOf is the text of the alarm for evidence in the file at path, empty if there is none.
+func (f *forkAlarms) textOf(e *ForkEvidence, path string) string {
+	proven, advice := e.describe()
+	if path == "" {
+		advice += fmt.Sprintf(". Its evidence could not be written to %s, so a restart forgets it: make room there, and do not restart the node before this alarm names a file", f.dir)
+	}
+	return proven + "; " + advice
 }
 
 // describe says what the evidence proves, and what follows for this node and its operator. Evidence that cannot be read counts as a fork.
@@ -213,38 +233,61 @@ func KeepRefusedRecovery(dir string, genesis common.Hash, own *block.SealedHeade
 	return path, err
 }
 
-// takePlace takes the place of evidence, and reports whether it got one: each block of another history has one, as long as no more
-// than maxForkFiles end signing, and each recovery has one for all that it undoes. Those of one kind take none of the other's: whoever
-// holds old certificates must not be able to hide a fork of today.
-func (f *forkAlarms) takePlace(e *ForkEvidence, other common.Hash) bool {
+// takePlace gives the place of evidence, nil if there is none for it, and reports whether it is new: each block of another history has
+// one, as long as no more than maxForkFiles end signing, and each recovery has one for all that it undoes. Those of one kind take none of
+// the other's: whoever holds old certificates must not be able to hide a fork of today.
+func (f *forkAlarms) takePlace(e *ForkEvidence, other common.Hash) (place *evidencePlace, isNew bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	places, key := f.known, other
 	if e.Undone {
-		isNew := !f.undone[e.UndoneBy]
-		f.undone[e.UndoneBy] = true
-		return isNew
+		places, key = f.undone, e.UndoneBy
 	}
-	if f.known[other] || f.files >= maxForkFiles {
-		return false
+	if place = places[key]; place != nil {
+		return place, false
 	}
-	f.known[other] = true
-	f.files++
-	return true
+	if !e.Undone {
+		if f.files >= maxForkFiles {
+			return nil, false
+		}
+		f.files++
+	}
+	place = new(evidencePlace)
+	places[key] = place
+	return place, true
 }
 
 // keep writes evidence, if there is a place for it (takePlace), and reports whether the alarm is new: the first fork that ends signing
-// always is, whatever becomes of its file.
+// always is, whatever becomes of its file. Evidence whose file could not be written is written when it is met again; path is the file
+// that was written, else empty.
 func (f *forkAlarms) keep(e *ForkEvidence, other common.Hash) (path string, isNew bool, err error) {
 	isFirst := !e.Undone && !f.halted.Swap(true) // first of all
-	hasPlace := f.takePlace(e, other)
-	if !hasPlace && !isFirst {
+	f.keeping.Lock()
+	defer f.keeping.Unlock()
+	place, isNew := f.takePlace(e, other)
+	if place == nil {
+		if isFirst {
+			f.add(e, "")
+		}
+		return "", isFirst, nil
+	}
+	if place.isKept {
 		return "", false, nil
 	}
-	if hasPlace {
-		path, err = f.writeEvidence(e, other)
+	path, err = f.writeEvidence(e, other)
+	if place.isKept = err == nil; !place.isKept {
+		path = ""
 	}
-	f.add(e, path)
-	return path, true, err
+	if isNew {
+		place.alarm = f.add(e, path)
+		return path, true, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a := &f.alarms[place.alarm]; place.isKept {
+		a.File, a.Text = path, f.textOf(e, path)
+	}
+	return path, false, err
 }
 
 // writeEvidence makes evidence durable in a file of its own, and gives the file's path.
@@ -357,6 +400,9 @@ func (d *Driver) suspectOldDomain(ctx context.Context, c *block.Certificate, met
 func (d *Driver) raiseFork(ctx context.Context, e *ForkEvidence, other block.Point) {
 	path, isNew, err := d.forks.keep(e, other.Hash)
 	if !isNew {
+		if path != "" {
+			d.log.Info("the evidence of a fork that could not be written before is kept now", zap.String("evidence", path))
+		}
 		return
 	}
 	d.m.forks.Inc()

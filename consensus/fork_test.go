@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/internal/vfs"
+	"github.com/bornode/bornode/internal/vfs/faultfs"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/transport"
 	"github.com/bornode/bornode/transport/link"
@@ -357,4 +359,44 @@ func TestHaltedSignerSignsNothing(t *testing.T) {
 		require.Empty(t, s.votes)
 		require.Zero(t, signer.sigs.Len(), "nothing was signed")
 	})
+}
+
+// Evidence that found no room is written when it is met again: without its file a restart would sign again. Until then the alarm says so.
+func TestEvidenceWithoutRoomIsKeptLater(t *testing.T) {
+	disk := faultfs.New()
+	full := true
+	disk.SetPlan(func(c faultfs.Change) faultfs.Verdict {
+		if full {
+			return faultfs.Verdict{Err: syscall.ENOSPC}
+		}
+		return faultfs.Verdict{}
+	}, 1)
+	for _, undone := range []bool{false, true} {
+		full = true
+		f := newForkAlarms("folder", disk)
+		point := block.Point{Slot: 7, Hash: common.Hash{1}}
+		c := block.Certificate{Link: block.Link{Kind: block.Precommit, Source: point, Target: point}, Bitmaps: [][]byte{{7}}}
+		e := &ForkEvidence{Time: 1_800_000_000, Met: "a test", Own: []byte{1}, Other: c.Encode(), Undone: undone}
+		for i := range 2 {
+			_, isNew, err := f.keep(e, point.Hash)
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			require.Equal(t, i == 0, isNew)
+			require.Len(t, f.alarms, 1)
+			require.Empty(t, f.alarms[0].File)
+			require.Contains(t, f.alarms[0].Text, "could not be written")
+		}
+		full = false
+		path, isNew, err := f.keep(e, point.Hash)
+		require.NoError(t, err)
+		require.False(t, isNew)
+		require.Len(t, f.alarms, 1)
+		require.Equal(t, path, f.alarms[0].File)
+		require.NotContains(t, f.alarms[0].Text, "could not be written")
+		kept, err := readForkEvidence(disk, filepath.Base(path))
+		require.NoError(t, err)
+		require.Equal(t, undone, kept.Undone)
+		path, _, err = f.keep(e, point.Hash)
+		require.NoError(t, err)
+		require.Empty(t, path, "it is written once")
+	}
 }

@@ -53,6 +53,9 @@ type logContents struct {
 func decodePayloads(payloads [][]byte) (c logContents, err error) {
 	c.marks = dpos.NewMarks()
 	for i, p := range payloads {
+		if len(p) == 0 {
+			return c, fmt.Errorf("entry %d of the vote log is empty", i)
+		}
 		var err error
 		switch p[0] {
 		case payloadRecord:

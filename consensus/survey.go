@@ -10,6 +10,7 @@ import (
 
 	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/consensus/dpos"
+	"github.com/bornode/bornode/internal/vfs"
 )
 
 // Survey is what the folder of a node that does not run proves: the input of a recovery (DESIGN §7 rule 13).
@@ -97,7 +98,7 @@ func signedSlot(r dpos.SignRecord) uint64 {
 	return 0
 }
 
-// readVoteLog reads the vote log of a producer and changes nothing. A missing one is incomplete.
+// readVoteLog reads the vote log of a producer and changes nothing. A missing one is incomplete, and so is one in the folder of a copy.
 func readVoteLog(dir string, account common.Address, genesis common.Hash) (c logContents, err error) {
 	if account == (common.Address{}) {
 		return c, nil
@@ -118,7 +119,11 @@ func readVoteLog(dir string, account common.Address, genesis common.Hash) (c log
 	if c, err = decodePayloads(payloads); err != nil {
 		return c, fmt.Errorf("%s: %w", path, err)
 	}
-	c.lost = c.lost || damaged
+	isCopy, err := markedCopy(vfs.OS(dir, vfs.Private))
+	c.lost = c.lost || damaged || isCopy
+	if err != nil {
+		return c, err
+	}
 	return c, nil
 }
 

@@ -55,6 +55,16 @@ func TestSurveyFindsWhatTheProducerKnew(t *testing.T) {
 		require.False(t, s.Descends(s.LIB.Hash, s.Justified.Hash))
 		require.False(t, s.Descends(common.Hash{1}, s.LIB.Hash))
 
+		// So does the mark of a copy: a good log that somebody put into it lacks what was signed since.
+		require.Empty(t, CheckVoteLog(cfg.Dir, account, l.genesis, true))
+		require.NoError(t, MarkCopied(cfg.Dir))
+		s, err = OpenSurvey(cfg.Dir, account, d)
+		require.NoError(t, err)
+		require.True(t, s.Incomplete)
+		require.Len(t, CheckVoteLog(cfg.Dir, account, l.genesis, true), 1)
+		require.NoError(t, os.Remove(filepath.Join(cfg.Dir, copyMark)))
+		require.FileExists(t, path)
+
 		// A floor above LIB says that signatures up to it may have been forgotten.
 		entry := appendEntry(nil, uint64(len(before)), encodeRecord(dpos.SignRecord{Kind: dpos.RecordFloor, Slot: s.LIB.Slot + 1}))
 		require.NoError(t, os.WriteFile(path, append(after, entry...), 0o600))

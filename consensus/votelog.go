@@ -73,7 +73,7 @@ type voteLog struct {
 // machine knows as signed it sends. Bytes that are no whole entry are left out; a copy of the file is kept then. The
 // payloads are in the order written. dir names the directory for errors.
 // The marker opens a file made for want of one unless the key is new, and closes a damaged one: it stays there until
-// the driver takes it out, so that a second crash does not make the log look complete.
+// the driver takes it out, so that a second crash does not make the log look complete. A log of others' signatures alone has none (nil).
 func openVoteLog(fs vfs.FS, dir, name string, account common.Address, genesis common.Hash, marker []byte, newKey bool, log *zap.Logger) (l *voteLog, payloads [][]byte, st logState, err error) {
 	if err := format.Check(fs, dir, format.Consensus); err != nil {
 		return nil, nil, 0, err
@@ -104,7 +104,7 @@ func openVoteLog(fs vfs.FS, dir, name string, account common.Address, genesis co
 		return l, nil, 0, err
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		if !newKey {
+		if !newKey && marker != nil {
 			payloads = [][]byte{marker}
 		}
 		return l, payloads, logMissing, l.rewrite(payloads)
@@ -114,24 +114,31 @@ func openVoteLog(fs vfs.FS, dir, name string, account common.Address, genesis co
 	}
 	payloads, cut, damaged := readEntries(raw)
 	if damaged {
-		payloads, st = append(payloads, marker), logDamaged
+		st = logDamaged
+		if marker != nil {
+			payloads = append(payloads, marker)
+		}
 	}
 	if cut < len(raw) {
-		if err := l.keepDamaged(raw, cut, damaged, log); err != nil {
+		if err := l.keepDamaged(raw, cut, damaged, marker != nil, log); err != nil {
 			return l, nil, 0, err
 		}
 	}
 	return l, payloads, st, l.rewrite(payloads)
 }
 
-// keepDamaged keeps a copy of a vote log in which bytes from cut on are no whole entry, before they are left out.
-func (l *voteLog) keepDamaged(raw []byte, cut int, damaged bool, log *zap.Logger) error {
+// keepDamaged keeps a copy of a vote log in which bytes from cut on are no whole entry, before they are left out. signs tells a
+// producer's log from an observer's.
+func (l *voteLog) keepDamaged(raw []byte, cut int, damaged, signs bool, log *zap.Logger) error {
 	to, err := aside.KeepBytes(l.fs, l.name, bytes.NewReader(raw), int64(len(raw)), maxDamagedLogs, time.Now())
 	if err != nil {
 		return fmt.Errorf("in the vote log %s bytes from %d on are no whole entry: %w", l.path, cut, err)
 	}
 	what := "a write that was never synced, as a crash leaves it: nothing that it stood for was signed"
-	if damaged {
+	switch {
+	case damaged && !signs:
+		what = "entries that were on the disk are damaged: what this observer saw of the producers' signatures is not fully known, and it tells them the rest"
+	case damaged:
 		what = "entries that were on the disk are damaged: what this producer signed is not fully known, and it votes for nothing until the chain proves that this is safe"
 	}
 	log.Warn("set aside: a copy of the vote log, in which bytes are no whole entry; "+what,

@@ -467,3 +467,45 @@ func TestMarksOfALogDropTheOldest(t *testing.T) {
 	require.True(t, held.marks.Has(first), "it has a seat")
 	require.False(t, held.marks.Has(stranger(1)), "the oldest without a seat")
 }
+
+// Damage in an observer's log costs the entry that it hit: the others are used, at this start and the next.
+func TestDamagedMarksLogIsCutOff(t *testing.T) {
+	dir := t.TempDir()
+	open := func() (*voteLog, [][]byte, []observer.LoggedEntry) {
+		core, logs := observer.New(zap.WarnLevel)
+		l, payloads, _, err := openVoteLog(vfs.OS(dir, vfs.Private), dir, marksLogName, common.Address{}, logGenesis, nil, true, zap.New(core))
+		require.NoError(t, err)
+		return l, payloads, logs.All()
+	}
+	session := func(number uint64) []byte {
+		return encodeMarkedSession(&block.SignedSession{Producer: logAccount, Session: block.Session{Number: number}})
+	}
+	l, _, _ := open()
+	path := l.path
+	for i := range uint64(3) {
+		require.NoError(t, l.append([][]byte{session(i + 1)}))
+	}
+	require.NoError(t, l.close())
+	require.Empty(t, CheckMarksLog(dir, logGenesis))
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := bytes.Index(raw, session(2))
+	require.Positive(t, at)
+	raw[at] ^= 1
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	require.Len(t, CheckMarksLog(dir, logGenesis), 1)
+	for run := range 2 {
+		l, payloads, warnings := open()
+		held, err := decodePayloads(payloads)
+		require.NoError(t, err)
+		require.Len(t, held.marks.Sessions(logAccount, block.Session{}), 2, "the one that was hit is gone")
+		require.Len(t, warnings, 1-run, "told once")
+		if run == 0 {
+			require.Contains(t, warnings[0].Message, "observer")
+		}
+		require.NoError(t, l.close())
+	}
+	require.Empty(t, CheckMarksLog(dir, logGenesis))
+	_, err = decodePayloads([][]byte{nil})
+	require.Error(t, err)
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"go.uber.org/zap"
 
+	"github.com/bornode/bornode/block"
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/chain"
 	"github.com/bornode/bornode/config"
@@ -150,6 +151,9 @@ func (c *folderCheck) checkKeys() {
 		c.tell("keys", path, err.Error(), "the node does not start before this is mended")
 	}
 	if c.cfg.Keys.Producer == "" {
+		if zero, err := c.zeroBlock(); err == nil {
+			c.report.Findings = append(c.report.Findings, consensus.CheckMarksLog(c.cfg.Path(c.cfg.Consensus.Dir), zero.Hash())...)
+		}
 		return
 	}
 	path = c.cfg.Path(c.cfg.Keys.Producer)
@@ -158,12 +162,17 @@ func (c *folderCheck) checkKeys() {
 		c.tell("keys", path, err.Error(), "the node does not start before this is mended; put the file back from a copy")
 		return
 	}
-	if c.gen == nil {
-		return
-	}
-	if zero, err := c.gen.Block(); err == nil {
+	if zero, err := c.zeroBlock(); err == nil {
 		c.report.Findings = append(c.report.Findings, consensus.CheckVoteLog(c.cfg.Path(c.cfg.Consensus.Dir), s.Account(), zero.Hash(), c.used)...)
 	}
+}
+
+// zeroBlock is the block that the genesis file makes, if that could be read.
+func (c *folderCheck) zeroBlock() (*block.Block, error) {
+	if c.gen == nil {
+		return nil, fs.ErrNotExist // told of already
+	}
+	return c.gen.Block()
 }
 
 func (c *folderCheck) checkState(ctx context.Context, full bool) error {
