@@ -3,10 +3,12 @@ package consensus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -566,4 +568,36 @@ func TestVotesAreVerifiedOnce(t *testing.T) {
 	c, bad = newVerifier(v.domain.Genesis, nil, must(newMetrics(nil))).tally(dpos.Tally{Link: k, Schedules: []block.Schedule{schedule}, Votes: votes})
 	require.Nil(t, c)
 	require.Len(t, bad, 3)
+}
+
+// A producer whose file holds another vote key than its seat says so, and sends no vote: each would be a forgery for the others. They go
+// on, and it seals its blocks.
+func TestAnotherKeyThanTheSeatsCastsNoVote(t *testing.T) {
+	inBubble(t, 4, func(l *lab) {
+		others, _ := newSigners(9)
+		l.schedule = slices.Clone(l.schedule)
+		l.schedule[0].Key = others[8].VoteKey()
+		cast, sealed := 0, 0
+		l.setTap(func(v block.Vote) {
+			if v.Voter == l.signers[0].Account() {
+				cast++
+			}
+		})
+		l.start()
+		l.slots(60)
+		m := l.nodes[0]
+		s := m.driver.Status()
+		require.True(t, s.Silent)
+		require.Equal(t, "key", s.Cause)
+		require.Contains(t, s.Why, fmt.Sprintf("%x", l.schedule[0].Key))
+		require.False(t, l.nodes[1].driver.Status().Silent)
+		for _, b := range l.nodes[1].chain.finals() {
+			if b.Header.Coinbase == m.driver.self {
+				sealed++
+			}
+		}
+		require.NotZero(t, sealed)
+		l.setTap(nil)
+		require.Zero(t, cast)
+	})
 }

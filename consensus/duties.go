@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -58,10 +59,24 @@ func (c *core) queueVotes(votes []block.Vote, again bool) error {
 			return fmt.Errorf("consensus: asked to sign a %s on slot %d in a domain that a recovery has ended", votes[i].Kind, votes[i].Target.Slot)
 		}
 	}
-	if len(votes) > 0 && !c.d.forks.halted.Load() {
+	if len(votes) > 0 && !c.d.forks.halted.Load() && c.seatKey() == nil {
 		c.jobs = append(c.jobs, job{sign: votes, again: again, keys: c.machine.VoteKeys(c.d.self)})
 	}
 	return nil
+}
+
+// seatKey is the vote key of this producer's seat if the signer holds another one: what it signs counts nowhere, and is a forgery for
+// everybody. It is nil if the keys agree, for an account without a seat, and for a signer that does not tell its key.
+func (c *core) seatKey() *block.BLSKey {
+	s, ok := c.d.deps.Signer.(voteKeyed)
+	if !ok {
+		return nil
+	}
+	keys := c.machine.VoteKeys(c.d.self)
+	if len(keys) == 0 || slices.Contains(keys, s.VoteKey()) {
+		return nil
+	}
+	return &keys[0]
 }
 
 // queueTally hands a tally to be verified. Our own vote comes without a signature, and the signer will put it in; a
@@ -363,6 +378,10 @@ func (c *core) publish() {
 	if c.d.self != (common.Address{}) && d.forks.halted.Load() {
 		cause, s.Silent = "fork", true
 		s.Why = "two histories of this chain are final, and it signs nothing before the operators have agreed on one (docs/operations.md, Fork)"
+	}
+	if seat := c.seatKey(); seat != nil {
+		cause, s.Silent = "key", true
+		s.Why = fmt.Sprintf("its seat has the vote key %#x, and the producer's file holds another one, whose votes count nowhere: put back the file with that key, and restart", seat[:])
 	}
 	s.Cause = cause
 	s.Time, s.FewClocks = time.Unix(0, int64(c.time.Now)), !c.time.Clocks.Enough

@@ -90,7 +90,7 @@ func (c *core) tellSilence(cause, text string) {
 	switch cause {
 	case "":
 		log.Info("the signer signs from now on", zap.Uint64("slot", c.d.slotNow()), zap.Uint64("lib", c.machine.LIB().Height))
-	case "floor", "overdue", "renewing", "ahead", "lost clocks", "fork":
+	case "floor", "overdue", "renewing", "ahead", "lost clocks", "fork", "key":
 		log.Warn("the signer casts no vote: " + text)
 	default:
 		log.Info("the signer casts no vote yet: " + text)
