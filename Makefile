@@ -2,7 +2,11 @@
 SHELL := /bin/bash
 GO ?= go
 NICE := $(shell command -v nice 2>/dev/null)
-RACE := ./block ./consensus/... ./transport/... ./sync ./sim ./pubsub/...
+# ./sim is not among them: each of its worlds is one goroutine, and what it drives is in ./consensus/dpos.
+RACE := ./block ./consensus/... ./transport/... ./sync ./pubsub/...
+BUILDFLAGS ?= -trimpath
+# Programs that are built for tests share what is compiled for the tests.
+test test-all storms: export BUILDFLAGS :=
 # Of the networks of processes: what `make test` starts.
 FIRST := ^Test(BadConfiguration|BindingIsGenerated|FAQQuotesTheSource|EveryShellBlockIsRun|OneProducerKilled|EthereumClients|TopicClients|TopicClientCommands|Guides)$$
 SEED ?= 1
@@ -13,7 +17,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 16
 
 build: ## build the programs into build/bin
-	$(GO) build -trimpath -o build/bin/ ./cmd/...
+	$(GO) build $(BUILDFLAGS) -o build/bin/ ./cmd/...
 
 deps: ## install what the tests need (Node.js clients; says what it does)
 	scripts/deps.sh
@@ -34,7 +38,7 @@ test: lint deps build ## unit and conformance tests, race on the pure cores, fir
 
 test-all: lint deps build ## everything: long simulation, crash storms, all clients (at most 45 min from cold on two cores; the networks of processes mostly wait and run beside the other packages)
 	contracts/build.sh --check
-	BORNODE_LONG=1 $(GO) test -p 3 -timeout 80m ./testnet $$($(GO) list ./... | grep -v '/testnet$$')
+	BORNODE_LONG=1 $(GO) test -vet=off -p 3 -timeout 80m ./testnet $$($(GO) list ./... | grep -v '/testnet$$')
 	$(MAKE) race cgo-less rdma-lab
 
 storms: deps build ## the long form of storms: five clients try for 15 minutes what they may not; a broker's disk fills eight times; files of a node are damaged 300 times; 200 power cuts; 200 read errors at starts; 60 seeds of whole nodes on failing disks; 100 restores of older copies, 20 without a peer, 50 copies beside the original, 30 kills of all producers; more seeds of the block store's, the chain's, the machine's and the replicas' crashes, and of simulated consensus
@@ -44,7 +48,7 @@ storms: deps build ## the long form of storms: five clients try for 15 minutes w
 	BORNODE_STORMS=1 $(GO) test -timeout 60m -count=1 -run '^TestSeeds$$' ./sim/nodes
 
 race: ## the race detector over the concurrent parts (short forms)
-	$(GO) test -race -short -timeout 40m $(RACE)
+	$(GO) test -race -vet=off -short -timeout 40m $(RACE)
 
 cgo-less: ## build and test what has a form without cgo
 	CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/bornode

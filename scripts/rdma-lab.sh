@@ -48,7 +48,7 @@ stage() {
     [ -x "$root/lab/bin/test" ] || { echo "rdma-lab: $package has no tests"; return 1; }
     if [ -d "$package/testdata" ]; then cp -r "$package/testdata" "$root/lab/work/"; fi
   fi
-  case "$2" in *BORNODE*) go build -trimpath -o "$root/lab/bin/bornode" ./cmd/bornode || return 1 ;; esac
+  case "$2" in *BORNODE*) go build ${BUILDFLAGS--trimpath} -o "$root/lab/bin/bornode" ./cmd/bornode || return 1 ;; esac
   for file in ${BORNODE_LAB_PACK:-}; do install -m 755 "$file" "$root/lab/bin/" || return 1; done
   copy_libraries "$root" "$root"/lab/bin/*
   printf '%s\n' 'T=/lab/bin/test BORNODE=/lab/bin/bornode' 'cd /lab/work' "$2" >"$root/lab/run"
