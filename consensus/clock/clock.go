@@ -142,24 +142,19 @@ func (t *Time) Advance(in Input) time.Duration {
 }
 
 // toldDecide reports whether a start takes the time that running producers tell. Of as few as Told.Needed some that lie might
-// hold it back, so they must agree with the clocks, or others must have been waited for. If such a time is still behind the
-// clocks, while a producer runs that tells none, those that lie may be among the tellers: the clocks decide.
+// hold it back, so they must agree with the clocks, or have been waited for.
 func (in *Input) toldDecide() bool {
 	if !in.Told.Enough {
 		return false
 	}
 	agrees := in.Clocks.Enough && (in.Told.Offset-in.Clocks.Offset).Abs() <= in.MaxError
-	if in.Told.Sure || agrees {
-		return true
-	}
-	heldBack := in.Told.Silent && in.Clocks.Enough && in.Told.Offset < in.Clocks.Offset
-	return in.Waited && !heldBack
+	return in.Told.Sure || agrees || in.Waited
 }
 
-// clocksDecide reports whether a start for which toldDecide is false takes the time of the producers' clocks: too few producers run,
-// as when a whole network starts, or those that run may be held back.
+// clocksDecide reports whether a start takes the time of the producers' clocks: too few producers run, as when a whole network
+// starts.
 func (in *Input) clocksDecide() bool {
-	return in.Clocks.Enough && (in.Waited || !in.Told.Enough && !in.Told.Awaited)
+	return in.Clocks.Enough && !in.Told.Enough && (in.Waited || !in.Told.Awaited)
 }
 
 // setAtStart sets the time at the start of a node.

@@ -14,7 +14,6 @@ type Told struct {
 	Needed  int           // its quorum without this node's own
 	Enough  bool          // so many of every schedule tell one
 	Sure    bool          // as many as 2f+1 of every schedule do: whatever f of them say, honest ones have the median
-	Silent  bool          // Enough but not Sure, and a producer is known to run that tells none
 	Awaited bool          // not enough tell one, and they would be if those did of whom nothing is known
 	Offset  time.Duration // the time minus the monotonic clock; of use if Enough
 }
@@ -30,12 +29,11 @@ func CombineTold(schedules []block.Schedule, self common.Address, told, heard ma
 	all := Told{Enough: len(schedules) > 0, Sure: len(schedules) > 0}
 	possible := len(schedules) > 0
 	for i, s := range schedules {
-		known, silent, unheard := tellersOf(s, self, told, heard)
+		known, unheard := tellersOf(s, self, told, heard)
 		needed := s.Quorum() - 1
 		if i == 0 || len(known)-needed < all.Known-all.Needed {
 			all.Known, all.Needed = len(known), needed
 		}
-		all.Silent = all.Silent || silent > 0
 		all.Sure = all.Sure && len(known) > 2*s.Faulty()
 		possible = possible && needed > 0 && len(known)+unheard >= needed
 		if len(known) < needed || len(known) == 0 {
@@ -47,14 +45,12 @@ func CombineTold(schedules []block.Schedule, self common.Address, told, heard ma
 		}
 	}
 	all.Sure = all.Sure && all.Enough
-	all.Silent = all.Silent && all.Enough && !all.Sure
 	all.Awaited = possible && !all.Enough
 	return all
 }
 
-// tellersOf are the times that the other producers of a schedule tell, how many of these producers were heard and
-// tell none, and how many were not heard at all.
-func tellersOf(s block.Schedule, self common.Address, told, heard map[common.Address]time.Duration) (known []time.Duration, silent, unheard int) {
+// tellersOf are the times that the other producers of a schedule tell, and how many of these producers were not heard at all.
+func tellersOf(s block.Schedule, self common.Address, told, heard map[common.Address]time.Duration) (known []time.Duration, unheard int) {
 	counted := map[common.Address]bool{self: true}
 	for _, p := range s {
 		if counted[p.Account] {
@@ -63,11 +59,9 @@ func tellersOf(s block.Schedule, self common.Address, told, heard map[common.Add
 		counted[p.Account] = true
 		if offset, ok := told[p.Account]; ok {
 			known = append(known, offset)
-		} else if _, ok := heard[p.Account]; ok {
-			silent++
-		} else {
+		} else if _, ok := heard[p.Account]; !ok {
 			unheard++
 		}
 	}
-	return known, silent, unheard
+	return known, unheard
 }

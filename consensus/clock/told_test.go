@@ -246,34 +246,3 @@ func TestToldTimesMoveNoSetTime(t *testing.T) {
 		}
 	}
 }
-
-// Of exactly 2f told times one may be held back by a liar. While a further producer runs and tells none the clocks contradict it; a
-// producer that is not heard at all is taken for the one that is missing. A told time ahead of the clocks cannot be a liar's.
-func TestClocksDecideAgainstATimeHeldBack(t *testing.T) {
-	s := []block.Schedule{firstN(4)}
-	silent := secondsOf(1, 100, 2, 100, 3, 100)
-	lost := secondsOf(1, 100, 2, 100)
-	for _, c := range []struct {
-		name  string
-		told  map[common.Address]time.Duration
-		heard map[common.Address]time.Duration
-		want  time.Duration
-	}{
-		{"one that lies back, the third runs", secondsOf(1, -900, 2, 100), silent, 101 * second},
-		{"one that lies back, the third is lost", secondsOf(1, -900, 2, 100), lost, -899 * second},
-		{"the clocks are behind", secondsOf(1, 900, 2, 900), silent, 901 * second},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var x Time
-			in := Input{
-				Mono: second, Wall: 7 * second, MaxError: 100 * time.Millisecond,
-				Clocks: Combine(s, account(0), 100*second, c.heard), Told: CombineTold(s, account(0), c.told, c.heard),
-			}
-			require.Equal(t, 7*second, x.Advance(in))
-			require.Equal(t, Unset, x.State())
-			in.Waited = true
-			require.Equal(t, c.want, x.Advance(in))
-			require.Equal(t, Set, x.State())
-		})
-	}
-}
