@@ -69,7 +69,7 @@ testnet: build ## start 4 producers and 1 observer in .testnet, or go on with th
 testnet-down: ## stop the network in .testnet and delete it
 	scripts/testnet.sh down
 
-bench: build ## imports, a network, transports, a joining node; tables, JSON and charts in build/
+bench: build ## imports, a network, transports, a joining node; prints tables, JSON and charts in build/
 	build/bin/bornode bench all --json build/bench.json
 	build/bin/bornode bench transport --json build/bench-transport.json --svg build/bench-transport.svg
 	build/bin/bornode bench sync --dir build/bench --json build/bench-sync.json --svg build/bench-sync.svg

@@ -58,11 +58,13 @@ func (d *Driver) silenceOfForgetful(w *dpos.Waiting) string {
 		if len(w.Unheard) > 0 {
 			text += " (not heard: " + listed(w.Unheard) + ")"
 		}
-		if r.Missing == 1 && !r.Accepted {
+		if r.Missing == 1 && !r.Accepted && w.Floor > 1 { // the word is for a floor that is chosen
 			text += "; if that one is lost for good, borcli producer accept does without it"
 		}
 	case !r.Held:
 		text += fmt.Sprintf(", or when it holds the block of slot %d, which others showed to be justified", r.Justified)
+	case w.Floor <= 1:
+		text += ", or later by what the others have told"
 	default:
 		text += fmt.Sprintf(", or from slot %d on by what the others have told", r.From)
 	}

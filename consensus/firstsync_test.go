@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus/dpos"
 )
 
 // clone is a copy of a disk.
@@ -474,4 +475,20 @@ func TestProductionNeverWaitsForEver(t *testing.T) {
 		require.False(t, s.Silent, s.Why)
 		require.LessOrEqual(t, s.Head.Height-s.LIB.Height, uint64(2))
 	})
+}
+
+// While the floor is not chosen no slot is told that follows from it, nor the operator's word, which is refused until then.
+func TestSilenceBeforeTheFloorIsChosen(t *testing.T) {
+	told := func(w dpos.Waiting) string {
+		_, text := new(Driver).silence(&w)
+		return text
+	}
+	due := told(dpos.Waiting{Floor: 1, Rest: dpos.Rest{Missing: 1, From: 64}})
+	require.Contains(t, due, "or when 1 more producers have told")
+	require.NotContains(t, due, "accept")
+	due = told(dpos.Waiting{Floor: 1, Rest: dpos.Rest{From: 64, Held: true}})
+	require.Contains(t, due, "a slot that is chosen once the time of the network is known")
+	require.NotContains(t, due, "64")
+	require.Contains(t, told(dpos.Waiting{Floor: 40, Rest: dpos.Rest{Missing: 1, From: 104}}), "borcli producer accept")
+	require.Contains(t, told(dpos.Waiting{Floor: 40, Rest: dpos.Rest{From: 104, Held: true}}), "or from slot 104 on")
 }

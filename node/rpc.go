@@ -3,9 +3,11 @@ package node
 import (
 	"context"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"github.com/bornode/bornode/block"
+	"github.com/bornode/bornode/consensus"
 	"github.com/bornode/bornode/rpc"
 	blocksync "github.com/bornode/bornode/sync"
 	"github.com/bornode/bornode/transport"
@@ -37,16 +39,23 @@ func (c rpcConsensus) Signer() *rpc.SignerStatus {
 		return nil
 	}
 	s := c.n.driver.Status()
+	return signerStatus(c.n.account.self, &s)
+}
+
+func signerStatus(self common.Address, s *consensus.Status) *rpc.SignerStatus {
 	w := &s.Waiting
 	out := &rpc.SignerStatus{
-		Account: c.n.account.self, Votes: !s.Silent, Cause: s.Cause, Why: s.Why, Since: s.Since.Unix(),
+		Account: self, Votes: !s.Silent, Cause: s.Cause, Why: s.Why, Since: s.Since.Unix(),
 		MissingAnswers: hexutil.Uint64(max(0, w.Answers)), Unheard: w.Unheard, Line: hexutil.Uint64(w.Line), Floor: hexutil.Uint64(w.Floor), //nolint:gosec // not negative
 	}
 	if s.Session != nil {
 		out.Session = hexutil.Uint64(s.Session.Number)
 	}
 	if w.Floor > 0 {
-		out.RestFrom, out.RestMissing, out.Accepted = hexutil.Uint64(w.Rest.From), hexutil.Uint64(max(0, w.Rest.Missing)), w.Rest.Accepted //nolint:gosec // not negative
+		out.RestMissing, out.Accepted = hexutil.Uint64(max(0, w.Rest.Missing)), w.Rest.Accepted //nolint:gosec // not negative
+	}
+	if w.Floor > 1 {
+		out.RestFrom = hexutil.Uint64(w.Rest.From)
 	}
 	return out
 }

@@ -120,7 +120,7 @@ type SignerStatus struct {
 	MissingAnswers hexutil.Uint64   `json:"missingAnswers"`        // of producers, before it votes
 	Unheard        []common.Address `json:"unheard,omitempty"`     // producers whose answers are of use
 	Line           hexutil.Uint64   `json:"line,omitempty"`        // it signs nothing for slots up to this one
-	Floor          hexutil.Uint64   `json:"floor,omitempty"`       // it may have signed what it forgot, up to this slot
+	Floor          hexutil.Uint64   `json:"floor,omitempty"`       // it may have signed what it forgot, up to this slot; 1: chosen once the time of the network is known
 	RestFrom       hexutil.Uint64   `json:"restFrom,omitempty"`    // with a floor: slot from which it may rest on answers
 	RestMissing    hexutil.Uint64   `json:"restMissing,omitempty"` // answers that this needs
 	Accepted       bool             `json:"accepted,omitempty"`    // the operator's word for one of them

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// FirstSync is the signers' protocol of a start (rule 11 of consensus): a producer signs nothing before others have told what
+// FirstSync is the signers' protocol of a start (rule 11 of consensus): a producer casts no vote before others have told what
 // they hold of its signatures. All methods may be called concurrently; the first three must be quick.
 type FirstSync interface {
 	// Session is the session of this node's signer; nil: none.

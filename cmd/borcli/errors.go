@@ -37,7 +37,7 @@ const (
 
 // exitCodes describes them, in order.
 var exitCodes = []string{
-	exitOK: "done", exitOther: "another error", exitUsage: "wrong arguments or settings", exitUnreachable: "the node cannot be reached",
+	exitOK: "done", exitOther: "another error", exitUsage: "wrong arguments or settings", exitUnreachable: "the node or a broker cannot be reached, or a partition has no leader",
 	exitRefused:  "the node refused the request or the transaction",
 	exitReverted: "the transaction or call was reverted, or failed in its block",
 	exitWallet:   "the wallet refused or cannot be reached: locked, wrong password, policy, expired token; or the key file cannot be used",

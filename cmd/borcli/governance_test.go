@@ -29,7 +29,7 @@ func TestProducerLife(t *testing.T) {
 	s.refused(0, exitRefused, "registered already", "producer", "register")
 	other := filepath.Join(s.dir, "other.json")
 	require.NoError(t, os.WriteFile(other, []byte(s.ops[0].withNewVoteKey(t).public(simChainID)), 0o600))
-	s.refused(0, exitRefused, "a key cannot be changed there: borcli producer resign", "producer", "register", "--keys", other)
+	s.refused(0, exitRefused, "cannot be changed yet: make a new account with bornode init --producer in a new folder", "producer", "register", "--keys", other)
 
 	keys := filepath.Join(s.dir, "public.json")
 	require.NoError(t, os.WriteFile(keys, []byte(four.public(simChainID+1)), 0o600))

@@ -69,8 +69,11 @@ func (a *app) showSigner(s *signerStatus) error {
 		for i, who := range s.Unheard {
 			rows = append(rows, pair{map[bool]string{true: "not heard"}[i == 0], who.Hex()})
 		}
-		if s.Floor > 0 {
+		switch {
+		case s.Floor > 1:
 			rows = append(rows, pair{"floor", fmt.Sprintf("slot %d", uint64(s.Floor))}, pair{"by answers", fmt.Sprintf("%d more, from slot %d on", uint64(s.RestMissing), uint64(s.RestFrom))})
+		case s.Floor == 1: // no slot yet
+			rows = append(rows, pair{"floor", "chosen once the time of the network is known"})
 		}
 		if s.Accepted {
 			rows = append(rows, pair{"accepted", "one answer fewer, by the operator's word"})

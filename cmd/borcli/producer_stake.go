@@ -167,7 +167,7 @@ func (a *app) mayRegister(ctx context.Context, k *publicKeys) (*producerInfo, er
 	case p.candidate.Seated != 0:
 		// In the phase of both schedules votes count once under each: one node has one key, so a seat that changes its key
 		// under its holder would be silent in one of the two.
-		return nil, fail(exitRefused, "%s sits in a schedule with its present key, and a key cannot be changed there: borcli producer resign, and register the new key when borcli producer show %s tells that the seat is gone", k.Account, k.Account)
+		return nil, fail(exitRefused, "%s sits in a schedule with its present keys, and the keys of an account cannot be changed yet: make a new account with bornode init --producer in a new folder, have it admitted and register it; then resign with this one (borcli producer resign)", k.Account)
 	case !may:
 		return nil, fail(exitRefused, "no member node of %s has the producer role: have it admitted first: borcli member add PEER --roles producer --account %s", k.Account, k.Account)
 	}

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Exit codes of bornode, listed in docs/operations.md. A supervisor may start the node again after Failure, Panic and
-// Resources; after Damage, Disk and Instance an operator is needed first.
+// Exit codes of bornode, listed in docs/operations.md. A supervisor may start the node again after Failure and
+// Panic; after Damage, Disk, Resources, Instance and Refused an operator is needed first.
 const (
 	OK        = 0 // an orderly end
 	Failure   = 1 // a wrong argument or setting, or a part of the node failed
