@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/recovery"
@@ -41,6 +43,11 @@ type AppliedRecovery struct {
 	// Unproven: the folder cannot tell whether its final blocks lead to the base, since the blocks that would show it are pruned. If
 	// they do not, the node stops at the base that it fetches.
 	Unproven bool
+	// Continued: the final chain here goes on by this recovery already, so that only its file was missing. Nothing is set aside.
+	Continued bool
+	// Later is a recovery that comes after this one, by which the final chain here goes on, and which is not applied either; zero: there
+	// is none. The node does not start without it.
+	Later common.Hash
 }
 
 // ApplyRecovery makes a stopped node's folder go on by a recovery: from the next start on the node holds the base as final, follows
@@ -81,15 +88,18 @@ func ApplyRecovery(ctx context.Context, cfg *config.Config, signed *recovery.Sig
 	if err := known.admit(cfg, signed, named); err != nil {
 		return done, err
 	}
-	a := application{cfg: cfg, store: store, signed: signed, genesis: zero.Hash()}
+	a := application{cfg: cfg, store: store, signed: signed, genesis: zero.Hash(), others: slices.Concat(known.applied, known.rivalsOf(signed))}
 	if err := a.checkHistory(); err != nil {
 		return done, err
 	}
 	if err := ctx.Err(); err != nil {
 		return done, err
 	}
-	if err := a.setAside(&done); err != nil {
-		return done, err
+	done.HasBase, done.Unproven, done.Continued, done.Later = a.hasBase, a.unproven, a.continued, a.later
+	if !a.continued {
+		if err := a.setAside(&done); err != nil {
+			return done, err
+		}
 	}
 	log.Warn("a recovery is applied: from the next start on this node goes on from its base", zap.Stringer("recovery", done.Hash),
 		zap.Uint64("base", signed.Statement.Base.Height), zap.String("set_aside", done.SetAside), zap.Int("blocks_out", done.Undone))
@@ -129,8 +139,12 @@ type application struct {
 	store    *blockstore.Store
 	signed   *recovery.Signed
 	genesis  common.Hash
+	others   []*recovery.Signed // known here: before this one, or beside it
 	hasBase  bool
 	unproven bool // AppliedRecovery.Unproven
+
+	continued bool        // AppliedRecovery.Continued
+	later     common.Hash // AppliedRecovery.Later
 }
 
 // checkHistory checks that the last irreversible block is the base or an ancestor of it, as far as the folder can tell. If not,
@@ -142,6 +156,9 @@ func (a *application) checkHistory() error {
 		return nil
 	}
 	height, hash := a.store.LIB()
+	if err := a.checkContinued(height); a.continued || err != nil {
+		return err
+	}
 	h, err := a.store.Header(base.Hash)
 	switch {
 	case err == nil:
@@ -170,6 +187,44 @@ func (a *application) checkHistory() error {
 		return a.refuseHistory(height)
 	}
 	return nil
+}
+
+// checkContinued looks whether the final chain here goes on by this recovery already, as that of a folder does which lost the
+// files of its recoveries or was copied without them. Where the blocks tell only that it goes on by others that are not applied here, these may
+// come after this one: then this one is taken. A start asks for them, and each names the one before it, so that of two with one
+// predecessor the wrong one gets no further.
+func (a *application) checkContinued(lib uint64) error {
+	raw := a.store.Root()
+	if len(raw) == 0 {
+		return nil
+	}
+	root, err := dpos.DecodeRoot(raw)
+	if err != nil {
+		return fmt.Errorf("root of consensus in the store: %w", err)
+	}
+	base, this := a.signed.Statement.Base, a.signed.Hash()
+	newest := root.Recovery()
+	if newest == this {
+		a.continued, a.hasBase = true, true
+		return nil
+	}
+	if a.isOther(newest) || lib <= base.Height {
+		return nil
+	}
+	first, err := a.store.HeaderByHeight(base.Height + 1)
+	if err != nil && !block.IsAbsent(err) {
+		return fmt.Errorf("read the first block behind the recovery's base: %w", err)
+	}
+	if err == nil && (first.Parent() != base.Hash || a.isOther(first.Record.Recovery)) {
+		return nil
+	}
+	a.continued, a.hasBase, a.later = true, true, newest
+	return nil
+}
+
+// isOther reports whether a domain is known to be before this recovery's, or beside it.
+func (a *application) isOther(domain common.Hash) bool {
+	return domain == common.Hash{} || slices.ContainsFunc(a.others, func(s *recovery.Signed) bool { return s.Hash() == domain })
 }
 
 // checkCertificate looks, where the base is not here, at the newest final block that the recovery proves. Where the blocks of its slot
@@ -213,7 +268,6 @@ func (a *application) refuseHistory(height uint64) error {
 
 // setAside copies the blocks that the recovery leaves out, and the vote log, to a dated folder.
 func (a *application) setAside(done *AppliedRecovery) error {
-	done.HasBase, done.Unproven = a.hasBase, a.unproven
 	if a.store.Empty() {
 		return nil
 	}
