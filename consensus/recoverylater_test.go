@@ -55,6 +55,12 @@ func TestSurveyAfterARecovery(t *testing.T) {
 		require.Equal(t, s.LIB, s.Justified)
 		require.Zero(t, s.NewestSlot)
 		require.Zero(t, s.Precommit)
+		schedules, err := s.Schedules(s.LIB.Hash)
+		require.NoError(t, err)
+		require.Equal(t, []block.Schedule{l.schedule}, schedules, "votes on the base are of the domain before")
+		schedules, err = s.SurvivorSchedules(s.LIB.Hash)
+		require.NoError(t, err)
+		require.Equal(t, []block.Schedule{r.Schedule}, schedules, "what is final above it is so by the recovery's producers")
 
 		for _, i := range []int{0, 1, 4, 5} {
 			l.nodes[i].start(nil)
@@ -67,9 +73,11 @@ func TestSurveyAfterARecovery(t *testing.T) {
 		require.Equal(t, was.LIB, s.LIB)
 		require.Greater(t, s.NewestSlot, r.FirstSlot)
 		require.Greater(t, s.Precommit.Slot, r.FirstSlot)
-		schedules, err := s.Schedules(s.Justified.Hash)
-		require.NoError(t, err)
-		require.Equal(t, []block.Schedule{r.Schedule}, schedules)
+		for _, read := range []func(common.Hash) ([]block.Schedule, error){s.Schedules, s.SurvivorSchedules} {
+			schedules, err = read(s.Justified.Hash)
+			require.NoError(t, err)
+			require.Equal(t, []block.Schedule{r.Schedule}, schedules)
+		}
 	})
 }
 

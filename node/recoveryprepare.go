@@ -156,7 +156,7 @@ func (f *surveyed) checkChoice(dir string, c *recovery.Choice, reports []*recove
 	if own != c.Base.Block {
 		return fmt.Errorf("producer %s reports the %s with state root %s, its header in the folder %s tells another: ask for the report again", c.From, c.Base.Block, c.Base.StateRoot, dir)
 	}
-	schedules, err := f.survey.Schedules(base.Hash)
+	schedules, err := f.survey.SurvivorSchedules(base.Hash)
 	if err != nil {
 		return err
 	}

@@ -179,3 +179,53 @@ func TestNewProducersThatAreNoMembersAreNamed(t *testing.T) {
 	require.Equal(t, 1, seen.Len())
 	require.Equal(t, "out", seen.All()[0].ContextMap()["peer"])
 }
+
+// seatOf is a new producer's seat.
+func seatOf(k PublicKeys) recovery.Seat {
+	return recovery.Seat{Account: k.Account, SealKey: k.Account, VoteKey: block.BLSKey(k.BLSKey), Proof: block.BLSSignature(k.Proof)}
+}
+
+// A recovery under which nothing is known to be final, and which is to be followed by another: survivors are those with a seat under it,
+// and what was final under it counts as undone if a quorum of its schedule is lost.
+func TestSurvivorsOfARecoveryThatIsNotFinalYet(t *testing.T) {
+	c := folder(t)
+	runUntilFinal(t, c, 2)
+	archive := filepath.Join(t.TempDir(), "folder.tar.gz")
+	packFolder(t, c.DataDir, archive)
+	fresh := *c
+	fresh.DataDir = t.TempDir()
+	unpackFolder(t, archive, fresh.DataDir)
+	require.NoError(t, os.Remove(filepath.Join(fresh.Path(fresh.Consensus.Dir), "votes.log")))
+	require.NoError(t, os.Remove(fresh.Path(ProducerFile)))
+	keys, err := MakeKeys(fresh.DataDir, true, 4711)
+	require.NoError(t, err)
+
+	first := statement(t, c, func(s *recovery.Statement) {
+		s.Seats = append(s.Seats, seatOf(*keys))
+		for range 5 {
+			s.Seats = append(s.Seats, seatOf(strangerKeys(t)))
+		}
+	})
+	for _, x := range []*config.Config{c, &fresh} {
+		require.NoError(t, tryApply(t, x, first))
+	}
+	under := []block.Schedule{first.Statement.Schedule()}
+	old, err := SurvivorReport(c, zap.NewNop(), time.Now())
+	require.NoError(t, err)
+	require.Equal(t, under, old.Schedules)
+	r, err := SurvivorReport(&fresh, zap.NewNop(), time.Now())
+	require.NoError(t, err, "it has a seat under the recovery alone")
+	require.Equal(t, under, r.Schedules)
+	require.Equal(t, first.Statement.Base.Block, r.Justified)
+
+	o := PrepareOptions{Reports: []*recovery.Report{old, r}, Reason: "a test", Now: time.Now()}
+	_, choice, err := PrepareRecovery(c, o, zap.NewNop())
+	require.ErrorIs(t, err, ErrMayUndo)
+	require.Len(t, choice.Survivors, 2)
+	require.Len(t, choice.Lost, 5)
+	o.MayUndo = true
+	s, _, err := PrepareRecovery(c, o, zap.NewNop())
+	require.NoError(t, err)
+	require.True(t, s.MayUndo)
+	require.Len(t, s.Lost, 5)
+}

@@ -102,7 +102,7 @@ func SurvivorReport(cfg *config.Config, log *zap.Logger, now time.Time) (r *reco
 		return nil, err
 	}
 	r.Under = f.applied.domainAt(f.zero, r.Justified.Slot).Recovery
-	if r.Schedules, err = s.Schedules(s.Justified.Hash); err != nil {
+	if r.Schedules, err = s.SurvivorSchedules(s.Justified.Hash); err != nil {
 		return nil, err
 	}
 	if !hasSeat(r.Schedules, r.Producer) {
