@@ -138,6 +138,16 @@ func TestMarksOfARecoveryAreOnDisk(t *testing.T) {
 		}
 		require.NotZero(t, held(1), "a log that was rewritten again and again")
 		require.NotZero(t, held(4), "a log that was only appended to")
+
+		l.recoveries = nil // as if the files of applied recoveries were missing
+		for _, i := range []int{1, 4} {
+			cfg, deps := l.nodes[i].deps()
+			_, err := Open(cfg, deps)
+			require.ErrorContains(t, err, "apply it again")
+		}
+		l.recoveries = []dpos.Recovery{r}
+		require.NotZero(t, held(1), "a start that is refused forgets nothing")
+		require.NotZero(t, held(4), "a start that is refused forgets nothing")
 	})
 }
 
