@@ -1,8 +1,10 @@
 package node
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -178,6 +180,34 @@ func TestNewProducersThatAreNoMembersAreNamed(t *testing.T) {
 	warnStrangers(store, list, zap.New(core))
 	require.Equal(t, 1, seen.Len())
 	require.Equal(t, "out", seen.All()[0].ContextMap()["peer"])
+}
+
+// A base that lies more than a day ahead of the clock gives a statement that nobody could sign: none is made, and the time for it is told.
+func TestPrepareAheadOfTheClock(t *testing.T) {
+	c := folder(t)
+	raw, err := os.ReadFile(c.Path(c.Genesis))
+	require.NoError(t, err)
+	old := fmt.Appendf(nil, `"genesis_time": %d`, time.Now().Add(-72*time.Hour).Unix())
+	raw = regexp.MustCompile(`"genesis_time": \d+`).ReplaceAll(raw, old)
+	require.Contains(t, string(raw), string(old))
+	require.NoError(t, os.WriteFile(c.Path(c.Genesis), raw, 0o600))
+	runUntilFinal(t, c, 2)
+	now := time.Now()
+	r, err := SurvivorReport(c, zap.NewNop(), now)
+	require.NoError(t, err)
+	o := PrepareOptions{Reports: []*recovery.Report{r}, Reason: "a test", Now: now.Add(-48 * time.Hour)}
+	gen, err := LoadGenesis(c)
+	require.NoError(t, err)
+	p := gen.Parameters()
+	for _, o.FirstSlot = range []uint64{0, r.Justified.Slot + 2} {
+		_, _, err = PrepareRecovery(c, o, zap.NewNop())
+		require.ErrorContains(t, err, "more than a day ahead of this machine's clock")
+		require.ErrorContains(t, err, inWords(p.SlotStart(r.NewestSlot+1).Add(-24*time.Hour)))
+	}
+	o.FirstSlot, o.Now = 0, p.SlotStart(r.NewestSlot+1).Add(-24*time.Hour)
+	s, _, err := PrepareRecovery(c, o, zap.NewNop())
+	require.NoError(t, err)
+	require.NoError(t, CheckNotAhead(s, gen, o.Now))
 }
 
 // seatOf is a new producer's seat.
