@@ -38,7 +38,7 @@ type AppliedRecovery struct {
 	Number   uint64
 	Already  bool   // it was applied before: nothing was done
 	SetAside string // folder of copies of what the node had above the base, and of the vote log; empty: there was nothing
-	Undone   int    // reversible blocks that are out, copies of which are there
+	Undone   int    // reversible blocks that are out, copies of which are there; if the base is not here, all of them, of which some may stay
 	HasBase  bool   // the base is here; else the node fetches the blocks up to it from others
 	// Unproven: the folder cannot tell whether its final blocks lead to the base, since the blocks that would show it are pruned. If
 	// they do not, the node stops at the base that it fetches.
@@ -309,7 +309,8 @@ func (a *application) setAside(done *AppliedRecovery) error {
 	return nil
 }
 
-// blocksOut are the reversible blocks that are neither the base nor its ancestors, parents first.
+// blocksOut are the reversible blocks that are neither the base nor its ancestors, parents first. Where the base is not here nothing tells
+// which are its ancestors: then they are all.
 func (a *application) blocksOut() (out []*block.Block, err error) {
 	all, err := a.store.Reversible()
 	if err != nil {

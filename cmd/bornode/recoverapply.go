@@ -92,7 +92,10 @@ func describeApplied(w io.Writer, dir string, s *recovery.Signed, done *node.App
 		return err
 	}
 	fmt.Fprintf(w, "recovery %s is applied to %s: from the next start on it goes on from %s in domain %d\n", done.Hash, dir, s.Statement.Base.Block, done.Number)
-	if done.SetAside != "" {
+	switch {
+	case done.SetAside != "" && !done.HasBase:
+		fmt.Fprintf(w, "all %d blocks that are not final here, and the vote log, are copied to %s: without the base it is not known which of them stay\n", done.Undone, done.SetAside)
+	case done.SetAside != "":
 		fmt.Fprintf(w, "%d blocks above the base and the vote log are copied to %s; transactions of these blocks can be sent again\n", done.Undone, done.SetAside)
 	}
 	if done.Continued {
