@@ -19,6 +19,8 @@ import (
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/consensus"
 	"github.com/bornode/bornode/consensus/dpos"
+	"github.com/bornode/bornode/consensus/signer"
+	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/recovery"
@@ -50,14 +52,20 @@ type AppliedRecovery struct {
 	Later common.Hash
 }
 
+// ApplyOptions are what the operator of a folder says about a recovery.
+type ApplyOptions struct {
+	Named   common.Hash // the hash that the operators agreed on; zero: none is named, which does where no rival of the recovery is known
+	MayUndo bool        // final blocks may be undone, though the recovery says that none are
+}
+
 // ApplyRecovery makes a stopped node's folder go on by a recovery: from the next start on the node holds the base as final, follows
 // and signs nothing but what comes behind it in the recovery's domain, and refuses what else its folder holds above it, of which
 // copies are set aside first. Nothing is deleted here and nothing rolled back: the file that says that the recovery is applied comes
-// last, and what was done before it may be done again. A program that knows no recoveries refuses the folder from then on. named is the hash that the operator gave, zero if he gave none: it is needed
-// where two recoveries with one predecessor are known here. Producers and observers apply it alike, and so does a new folder.
+// last, and what was done before it may be done again. A program that knows no recoveries refuses the folder from then on. Producers and
+// observers apply it alike, and so does a new folder.
 //
-// Errors wrap recovery.ErrInvalid, ErrOtherHistory or ErrRivalRecovery; others are of the folder.
-func ApplyRecovery(ctx context.Context, cfg *config.Config, signed *recovery.Signed, named common.Hash, log *zap.Logger) (done AppliedRecovery, err error) {
+// Errors wrap recovery.ErrInvalid, ErrOtherHistory, ErrRivalRecovery or ErrReportedLess; others are of the folder.
+func ApplyRecovery(ctx context.Context, cfg *config.Config, signed *recovery.Signed, o ApplyOptions, log *zap.Logger) (done AppliedRecovery, err error) {
 	gen, err := LoadGenesis(cfg)
 	if err != nil {
 		return done, err
@@ -79,18 +87,21 @@ func ApplyRecovery(ctx context.Context, cfg *config.Config, signed *recovery.Sig
 	if err != nil {
 		return done, err
 	}
-	for _, o := range known.applied {
-		done.Already = done.Already || o.Hash() == done.Hash
-	}
+	done.Already = slices.ContainsFunc(known.applied, func(s *recovery.Signed) bool { return s.Hash() == done.Hash })
 	if done.Already {
 		return done, nil
 	}
-	if err := known.admit(cfg, signed, named); err != nil {
+	if err := known.admit(cfg, signed, o.Named); err != nil {
 		return done, err
 	}
 	a := application{cfg: cfg, store: store, signed: signed, genesis: zero.Hash(), others: slices.Concat(known.applied, known.rivalsOf(signed))}
 	if err := a.checkHistory(); err != nil {
 		return done, err
+	}
+	if !a.continued && !store.Empty() && !signed.Statement.MayUndo && !o.MayUndo {
+		if err := a.checkReported(gen, &known); err != nil {
+			return done, err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return done, err
@@ -208,7 +219,11 @@ func (a *application) checkContinued(lib uint64) error {
 		a.continued, a.hasBase = true, true
 		return nil
 	}
-	if a.isOther(newest) || lib <= base.Height {
+	if a.isOther(newest) || lib < base.Height || lib == base.Height && root.Point() != base.Point() {
+		return nil
+	}
+	if lib == base.Height { // the base of that one, too
+		a.continued, a.hasBase, a.later = true, true, newest
 		return nil
 	}
 	first, err := a.store.HeaderByHeight(base.Height + 1)
@@ -225,6 +240,29 @@ func (a *application) checkContinued(lib uint64) error {
 // isOther reports whether a domain is known to be before this recovery's, or beside it.
 func (a *application) isOther(domain common.Hash) bool {
 	return domain == common.Hash{} || slices.ContainsFunc(a.others, func(s *recovery.Signed) bool { return s.Hash() == domain })
+}
+
+// checkReported compares the folder with what the recovery says: that no final block is undone. A justified block above the base that no report
+// told may be final, since this producer, or one that voted with it, may have precommitted it after its report.
+func (a *application) checkReported(gen *genesis.Genesis, known *recoveries) error {
+	var account common.Address
+	if a.cfg.Keys.Producer != "" {
+		key, err := signer.Load(a.cfg.Path(a.cfg.Keys.Producer))
+		if err != nil {
+			return err
+		}
+		account = key.Account()
+	}
+	s, err := takeSurvey(a.cfg, gen, a.genesis, account, known, a.store)
+	if err != nil {
+		return err
+	}
+	base := a.signed.Statement.Base
+	if j := s.Justified; j.Slot > base.Slot {
+		return fmt.Errorf("%w: the folder %s holds block %d of slot %d %s, and the recovery says that none is undone. Tell the other operators: the producers that know this block may have made it final. If they agree to go on without it, say --may-undo",
+			ErrReportedLess, a.cfg.DataDir, j.Height, j.Slot, j.Hash)
+	}
+	return nil
 }
 
 // checkCertificate looks, where the base is not here, at the newest final block that the recovery proves. Where the blocks of its slot

@@ -59,7 +59,7 @@ func TestRecoveriesThatTheBlocksGoByAreAppliedAgain(t *testing.T) {
 	require.Len(t, aside, 2)
 
 	loseRecoveries(t, c)
-	done, err := ApplyRecovery(t.Context(), c, list[0], common.Hash{}, zap.NewNop())
+	done, err := ApplyRecovery(t.Context(), c, list[0], ApplyOptions{}, zap.NewNop())
 	require.NoError(t, err)
 	require.True(t, done.Continued)
 	require.True(t, done.HasBase)
@@ -67,7 +67,7 @@ func TestRecoveriesThatTheBlocksGoByAreAppliedAgain(t *testing.T) {
 	require.Empty(t, done.SetAside)
 	require.Zero(t, done.Undone)
 	requireAsksForRecovery(t, c)
-	done, err = ApplyRecovery(t.Context(), c, list[1], common.Hash{}, zap.NewNop())
+	done, err = ApplyRecovery(t.Context(), c, list[1], ApplyOptions{}, zap.NewNop())
 	require.NoError(t, err)
 	require.True(t, done.Continued)
 	require.Zero(t, done.Later)
@@ -91,7 +91,7 @@ func TestRecoveriesOfPrunedBlocksAreAppliedAgain(t *testing.T) {
 
 	require.NoError(t, os.RemoveAll(c.Path(RecoveryFolder)))
 	for i, s := range list {
-		done, err := ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+		done, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 		require.NoError(t, err)
 		require.True(t, done.Continued)
 		require.Equal(t, i == 0, done.Later == list[1].Hash())
@@ -105,7 +105,7 @@ func TestRecoveriesThatTheBlocksDoNotGoBy(t *testing.T) {
 	c, list := recoveredFolder(t, 1)
 	refused := func(c *config.Config, s *recovery.Signed, named common.Hash) {
 		t.Helper()
-		_, err := ApplyRecovery(t.Context(), c, s, named, zap.NewNop())
+		_, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{Named: named}, zap.NewNop())
 		require.ErrorIs(t, err, ErrOtherHistory)
 		require.NotEmpty(t, consensus.CheckForkEvidence(c.Path(c.Consensus.Dir)))
 	}

@@ -147,7 +147,7 @@ func TestRecoveriesFollowEachOther(t *testing.T) {
 			rel, _ := recovery.Relate(before, r)
 			require.Equal(t, recovery.Follows, rel)
 		}
-		done, err := ApplyRecovery(t.Context(), c, r, common.Hash{}, zap.NewNop())
+		done, err := ApplyRecovery(t.Context(), c, r, ApplyOptions{}, zap.NewNop())
 		require.NoError(t, err)
 		require.True(t, done.HasBase)
 		if number != 2 { // under the second one no block is made
