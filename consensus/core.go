@@ -71,7 +71,8 @@ func openCore(d *Driver) (_ *core, err error) {
 	}()
 	mc := dpos.DefaultConfig(d.deps.Params, d.self)
 	mc.Recoveries = d.deps.Recoveries
-	if err := c.openLog(&mc); err != nil {
+	held, err := c.openLog(&mc)
+	if err != nil {
 		return nil, err
 	}
 	root, err := d.root()
@@ -80,6 +81,9 @@ func openCore(d *Driver) (_ *core, err error) {
 	}
 	if c.machine, err = dpos.New(mc, root); err != nil {
 		return nil, fmt.Errorf("start consensus: %w", err)
+	}
+	if err := c.openDomain(held); err != nil { // not before the machine took the recoveries: a start without them must not forget marks
+		return nil, err
 	}
 	if d.forks.halted.Load() {
 		_ = c.machine.Step(dpos.Halt{})
@@ -95,7 +99,8 @@ func openCore(d *Driver) (_ *core, err error) {
 	return c, nil
 }
 
-func (c *core) openLog(mc *dpos.Config) error {
+// openLog opens the log of a signer, or that of an observer, and gives what it holds.
+func (c *core) openLog(mc *dpos.Config) (*logContents, error) {
 	d := c.d
 	fs := d.cfg.FS
 	if fs == nil {
@@ -106,28 +111,25 @@ func (c *core) openLog(mc *dpos.Config) error {
 	}
 	isCopy, err := markedCopy(fs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	newKey := d.cfg.NewKey && !isCopy
 	l, payloads, st, err := openVoteLog(fs, d.cfg.Dir, voteLogName, d.self, d.deps.Genesis, lostMarker(), newKey, d.log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.log = l
 	if isCopy {
 		if payloads, err = d.openLogOfCopy(fs, l, payloads, st); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	held, err := decodePayloads(payloads)
 	if err != nil {
-		return fmt.Errorf("%s: %w", l.path, err)
+		return nil, fmt.Errorf("%s: %w", l.path, err)
 	}
 	c.lost = held.lost
 	c.index(held.records)
-	if err := c.openDomain(&held); err != nil {
-		return err
-	}
 	mc.Signed, mc.SilentUntilProven = held.records, held.lost
 	mc.NeverSigned = st == logMissing && newKey
 	switch {
@@ -136,23 +138,23 @@ func (c *core) openLog(mc *dpos.Config) error {
 	case st == logMissing && !newKey && !isCopy:
 		d.log.Warn("no vote log; nothing is signed until the chain proves that this is safe (a key never used before: new_key)", zap.String("file", l.path))
 	}
-	return nil
+	return &held, nil
 }
 
 // openMarks opens the log of an observer. It holds nothing that was signed here, so a missing one is as good.
-func (c *core) openMarks(fs vfs.FS) error {
+func (c *core) openMarks(fs vfs.FS) (*logContents, error) {
 	d := c.d
 	l, payloads, _, err := openVoteLog(fs, d.cfg.Dir, marksLogName, d.self, d.deps.Genesis, nil, true, d.log)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.log = l
 	held, err := decodePayloads(payloads)
 	if err != nil {
-		return fmt.Errorf("%s: %w", l.path, err)
+		return nil, fmt.Errorf("%s: %w", l.path, err)
 	}
 	c.cast = make(map[block.Link]struct{})
-	return c.openDomain(&held)
+	return &held, nil
 }
 
 func (d *Driver) root() (*dpos.Root, error) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,7 +49,7 @@ type ForkEvidence struct {
 	// Recovery is the signed statement (package recovery) that goes on from a block which Own contradicts: then it is the other
 	// history's proof, and Other is empty.
 	Recovery []byte `rlp:"optional"`
-	// Undone says that Other is of the domain before a recovery that this node goes by: its operators chose this history. Then the
+	// Undone says that Other is of a domain before a recovery that this node goes by: its operators chose this history. Then the
 	// evidence is an alarm, and ends no signing: whoever holds an old certificate could else stop a recovered network.
 	Undone bool `rlp:"optional"`
 	// UndoneBy is the hash of that recovery; zero if Undone is not set.
@@ -361,9 +360,8 @@ func (d *Driver) forkEvidence(c *block.Certificate, own *block.SealedHeader, fc 
 	return e
 }
 
-// suspectOldDomain looks at a certificate for a slot behind the newest recovery's base: if a quorum of the schedules before the
-// recovery signed it in the domain before, producers that were held lost were only cut off, and what they hold as final is undone
-// here (rule 13).
+// suspectOldDomain looks at a certificate for a slot behind the newest recovery's base: if a quorum of a domain that ended there signed
+// it, producers that were held lost were only cut off, and what they hold as final is undone here (rule 13).
 func (d *Driver) suspectOldDomain(ctx context.Context, c *block.Certificate, met string) bool {
 	n := len(d.deps.Recoveries)
 	if n == 0 || c.Target.Slot <= d.deps.Recoveries[n-1].Base.Slot {
@@ -371,27 +369,24 @@ func (d *Driver) suspectOldDomain(ctx context.Context, c *block.Certificate, met
 	}
 	var lib dpos.Header
 	var fc *block.Certificate
-	var schedules []block.Schedule
+	var past []dpos.PastDomain
 	if d.do(ctx, true, func(k *core) {
-		lib, fc, schedules = k.machine.LIB(), k.machine.BestFC(), k.machine.SchedulesBefore()
-	}) != nil || len(schedules) == 0 || len(c.Bitmaps) != len(schedules) {
+		lib, fc, past = k.machine.LIB(), k.machine.BestFC(), k.machine.PastDomains()
+	}) != nil {
 		return false
 	}
-	for i, s := range schedules {
-		if c.Count(i) < s.Quorum() {
-			return false
-		}
-	}
-	before := block.Domain{Genesis: d.deps.Genesis, Recovery: dpos.DomainAt(d.deps.Recoveries[:n-1], math.MaxUint64)}
-	if d.verify.certificateIn(before, c, schedules) != nil {
+	at := slices.IndexFunc(past, func(p dpos.PastDomain) bool {
+		return d.isQuorumIn(block.Domain{Genesis: d.deps.Genesis, Recovery: p.Domain}, c, p.Schedules)
+	})
+	if at < 0 {
 		return false
 	}
 	own, err := d.finalBelow(lib.Height, c.Target.Slot)
 	if err != nil {
 		return false // the history that could tell is not kept
 	}
-	e := d.forkEvidence(c, own, fc, met+", of the domain before the newest recovery")
-	e.Undone, e.UndoneBy = true, d.deps.Recoveries[n-1].Hash
+	e := d.forkEvidence(c, own, fc, met+", of a domain before the newest recovery")
+	e.Undone, e.UndoneBy = true, past[at].EndedBy
 	d.raiseFork(ctx, e, c.Target)
 	return true
 }
@@ -417,6 +412,16 @@ func (d *Driver) raiseFork(ctx context.Context, e *ForkEvidence, other block.Poi
 }
 
 func (d *Driver) isQuorum(c *block.Certificate, schedules []block.Schedule) bool {
+	return holdsQuorums(c, schedules) && d.verify.certificate(c, schedules) == nil
+}
+
+// isQuorumIn is isQuorum in a domain that is over.
+func (d *Driver) isQuorumIn(past block.Domain, c *block.Certificate, schedules []block.Schedule) bool {
+	return holdsQuorums(c, schedules) && d.verify.certificateIn(past, c, schedules) == nil
+}
+
+// holdsQuorums reports whether a certificate's bitmaps hold a quorum of each schedule; signatures are not looked at.
+func holdsQuorums(c *block.Certificate, schedules []block.Schedule) bool {
 	if len(c.Bitmaps) != len(schedules) {
 		return false
 	}
@@ -425,7 +430,7 @@ func (d *Driver) isQuorum(c *block.Certificate, schedules []block.Schedule) bool
 			return false
 		}
 	}
-	return d.verify.certificate(c, schedules) == nil
+	return true
 }
 
 // finalBelow is the newest final block here whose slot is not above the slot. It goes down from the last irreversible

@@ -55,6 +55,12 @@ func TestSurveyAfterARecovery(t *testing.T) {
 		require.Equal(t, s.LIB, s.Justified)
 		require.Zero(t, s.NewestSlot)
 		require.Zero(t, s.Precommit)
+		schedules, err := s.Schedules(s.LIB.Hash)
+		require.NoError(t, err)
+		require.Equal(t, []block.Schedule{l.schedule}, schedules, "votes on the base are of the domain before")
+		schedules, err = s.SurvivorSchedules(s.LIB.Hash)
+		require.NoError(t, err)
+		require.Equal(t, []block.Schedule{r.Schedule}, schedules, "what is final above it is so by the recovery's producers")
 
 		for _, i := range []int{0, 1, 4, 5} {
 			l.nodes[i].start(nil)
@@ -67,9 +73,11 @@ func TestSurveyAfterARecovery(t *testing.T) {
 		require.Equal(t, was.LIB, s.LIB)
 		require.Greater(t, s.NewestSlot, r.FirstSlot)
 		require.Greater(t, s.Precommit.Slot, r.FirstSlot)
-		schedules, err := s.Schedules(s.Justified.Hash)
-		require.NoError(t, err)
-		require.Equal(t, []block.Schedule{r.Schedule}, schedules)
+		for _, read := range []func(common.Hash) ([]block.Schedule, error){s.Schedules, s.SurvivorSchedules} {
+			schedules, err = read(s.Justified.Hash)
+			require.NoError(t, err)
+			require.Equal(t, []block.Schedule{r.Schedule}, schedules)
+		}
 	})
 }
 
@@ -130,6 +138,16 @@ func TestMarksOfARecoveryAreOnDisk(t *testing.T) {
 		}
 		require.NotZero(t, held(1), "a log that was rewritten again and again")
 		require.NotZero(t, held(4), "a log that was only appended to")
+
+		l.recoveries = nil // as if the files of applied recoveries were missing
+		for _, i := range []int{1, 4} {
+			cfg, deps := l.nodes[i].deps()
+			_, err := Open(cfg, deps)
+			require.ErrorContains(t, err, "apply it again")
+		}
+		l.recoveries = []dpos.Recovery{r}
+		require.NotZero(t, held(1), "a start that is refused forgets nothing")
+		require.NotZero(t, held(4), "a start that is refused forgets nothing")
 	})
 }
 
@@ -229,6 +247,55 @@ func TestDomainOfAnEarlierRecoveryThatWentOn(t *testing.T) {
 		require.Contains(t, found[0].Problem, "which the recovery undoes")
 		require.NotContains(t, found[0].Problem+found[0].Remedy, "signs nothing")
 	})
+}
+
+// Recoveries from one base: the first one came to nothing, whether this node started under it or not. Each domain that they ended may have
+// gone on above the base, and is told with the recovery that ended it.
+func TestDomainsBeforeTwoRecoveriesFromOneBase(t *testing.T) {
+	for _, started := range []bool{false, true} {
+		inBubble(t, 4, func(l *lab) {
+			first := l.loseTwo()
+			head := l.nodes[0].driver.Status().Head
+			require.Greater(t, head.Height, l.nodes[0].chain.lib(), "so that a start stores what it settles there")
+			first.Base, first.Height = block.Point{Slot: head.Slot, Hash: head.Hash}, head.Height
+			second := first
+			second.Hash, second.Schedule = crypto.Keccak256Hash([]byte("second")), first.Schedule[:3]
+			voters := []int{0, 1, 4}
+			if started {
+				l.recoveries = []dpos.Recovery{first}
+				for _, i := range voters {
+					l.nodes[i].start(nil)
+				}
+				l.slots(2) // the base becomes final, and no slot behind it has come
+				for _, i := range voters {
+					l.nodes[i].kill()
+				}
+				root, err := dpos.DecodeRoot(l.nodes[0].chain.disk.Root())
+				require.NoError(t, err)
+				require.Equal(t, first.Hash, root.Recovery(), "the first one settled the base")
+				require.Equal(t, first.Base, root.Point())
+			}
+			l.recoveries = []dpos.Recovery{first, second}
+			for _, i := range voters {
+				m := l.nodes[i]
+				m.start(func(_ *Config, d *Deps) { d.FinalHeader = m.finalHeader })
+			}
+			l.slots(30)
+			d := l.nodes[0].driver
+			require.Greater(t, d.Status().LIB.Height, second.Height)
+			old := block.Point{Slot: second.Base.Slot + 2, Hash: common.Hash{9}}
+			_ = d.AddCertificate(l.certify(labDomain, first.Schedule, old, 0, 1, 4, 5))
+			_ = d.AddCertificate(l.certify(block.Domain{Genesis: l.genesis, Recovery: first.Hash}, l.schedule, old, 1, 2, 3))
+			require.Empty(t, d.Alarms(), "the schedules of another domain")
+			_ = d.AddCertificate(l.certify(labDomain, l.schedule, old, 1, 2, 3))
+			require.Len(t, d.Alarms(), 1)
+			require.Contains(t, d.Alarms()[0].Text, "before recovery "+first.Hash.Hex())
+			_ = d.AddCertificate(l.certify(block.Domain{Genesis: l.genesis, Recovery: first.Hash}, first.Schedule, old, 0, 1, 4, 5))
+			require.Len(t, d.Alarms(), 2)
+			require.Contains(t, d.Alarms()[1].Text, "before recovery "+second.Hash.Hex())
+			require.False(t, d.Status().Silent)
+		})
+	}
 }
 
 // The evidence of a recovery that was refused holds both sides: the statement, and what proves this node's own final block.

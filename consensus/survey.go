@@ -139,6 +139,12 @@ func (s *Survey) Schedules(hash common.Hash) ([]block.Schedule, error) {
 	return out, translate(err)
 }
 
+// SurvivorSchedules are those whose producers count as survivors or as lost if the chain is to go on from a block at or above LIB.
+func (s *Survey) SurvivorSchedules(hash common.Hash) ([]block.Schedule, error) {
+	out, err := s.machine.SurvivorSchedules(hash)
+	return out, translate(err)
+}
+
 // Descends reports whether a block at or above LIB is another one, or descends from it; both must be there.
 func (s *Survey) Descends(hash, from common.Hash) bool {
 	for {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/consensus/dpos"
+	"github.com/bornode/bornode/consensus/signer"
+	"github.com/bornode/bornode/genesis"
 	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/recovery"
@@ -36,21 +40,32 @@ type AppliedRecovery struct {
 	Number   uint64
 	Already  bool   // it was applied before: nothing was done
 	SetAside string // folder of copies of what the node had above the base, and of the vote log; empty: there was nothing
-	Undone   int    // reversible blocks that are out, copies of which are there
+	Undone   int    // reversible blocks that are out, copies of which are there; if the base is not here, all of them, of which some may stay
 	HasBase  bool   // the base is here; else the node fetches the blocks up to it from others
 	// Unproven: the folder cannot tell whether its final blocks lead to the base, since the blocks that would show it are pruned. If
 	// they do not, the node stops at the base that it fetches.
 	Unproven bool
+	// Continued: the final chain here goes on by this recovery already, so that only its file was missing. Nothing is set aside.
+	Continued bool
+	// Later is a recovery that comes after this one, by which the final chain here goes on, and which is not applied either; zero: there
+	// is none. The node does not start without it.
+	Later common.Hash
+}
+
+// ApplyOptions are what the operator of a folder says about a recovery.
+type ApplyOptions struct {
+	Named   common.Hash // the hash that the operators agreed on; zero: none is named, which does where no rival of the recovery is known
+	MayUndo bool        // final blocks may be undone, though the recovery says that none are
 }
 
 // ApplyRecovery makes a stopped node's folder go on by a recovery: from the next start on the node holds the base as final, follows
 // and signs nothing but what comes behind it in the recovery's domain, and refuses what else its folder holds above it, of which
 // copies are set aside first. Nothing is deleted here and nothing rolled back: the file that says that the recovery is applied comes
-// last, and what was done before it may be done again. A program that knows no recoveries refuses the folder from then on. named is the hash that the operator gave, zero if he gave none: it is needed
-// where two recoveries with one predecessor are known here. Producers and observers apply it alike, and so does a new folder.
+// last, and what was done before it may be done again. A program that knows no recoveries refuses the folder from then on. Producers and
+// observers apply it alike, and so does a new folder.
 //
-// Errors wrap recovery.ErrInvalid, ErrOtherHistory or ErrRivalRecovery; others are of the folder.
-func ApplyRecovery(ctx context.Context, cfg *config.Config, signed *recovery.Signed, named common.Hash, log *zap.Logger) (done AppliedRecovery, err error) {
+// Errors wrap recovery.ErrInvalid, ErrOtherHistory, ErrRivalRecovery or ErrReportedLess; others are of the folder.
+func ApplyRecovery(ctx context.Context, cfg *config.Config, signed *recovery.Signed, o ApplyOptions, log *zap.Logger) (done AppliedRecovery, err error) {
 	gen, err := LoadGenesis(cfg)
 	if err != nil {
 		return done, err
@@ -72,24 +87,30 @@ func ApplyRecovery(ctx context.Context, cfg *config.Config, signed *recovery.Sig
 	if err != nil {
 		return done, err
 	}
-	for _, o := range known.applied {
-		done.Already = done.Already || o.Hash() == done.Hash
-	}
+	done.Already = slices.ContainsFunc(known.applied, func(s *recovery.Signed) bool { return s.Hash() == done.Hash })
 	if done.Already {
 		return done, nil
 	}
-	if err := known.admit(cfg, signed, named); err != nil {
+	if err := known.admit(cfg, signed, o.Named); err != nil {
 		return done, err
 	}
-	a := application{cfg: cfg, store: store, signed: signed, genesis: zero.Hash()}
+	a := application{cfg: cfg, store: store, signed: signed, genesis: zero.Hash(), others: slices.Concat(known.applied, known.rivalsOf(signed))}
 	if err := a.checkHistory(); err != nil {
 		return done, err
+	}
+	if !a.continued && !store.Empty() && !signed.Statement.MayUndo && !o.MayUndo {
+		if err := a.checkReported(gen, &known); err != nil {
+			return done, err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return done, err
 	}
-	if err := a.setAside(&done); err != nil {
-		return done, err
+	done.HasBase, done.Unproven, done.Continued, done.Later = a.hasBase, a.unproven, a.continued, a.later
+	if !a.continued {
+		if err := a.setAside(&done); err != nil {
+			return done, err
+		}
 	}
 	log.Warn("a recovery is applied: from the next start on this node goes on from its base", zap.Stringer("recovery", done.Hash),
 		zap.Uint64("base", signed.Statement.Base.Height), zap.String("set_aside", done.SetAside), zap.Int("blocks_out", done.Undone))
@@ -129,8 +150,12 @@ type application struct {
 	store    *blockstore.Store
 	signed   *recovery.Signed
 	genesis  common.Hash
+	others   []*recovery.Signed // known here: before this one, or beside it
 	hasBase  bool
 	unproven bool // AppliedRecovery.Unproven
+
+	continued bool        // AppliedRecovery.Continued
+	later     common.Hash // AppliedRecovery.Later
 }
 
 // checkHistory checks that the last irreversible block is the base or an ancestor of it, as far as the folder can tell. If not,
@@ -142,6 +167,9 @@ func (a *application) checkHistory() error {
 		return nil
 	}
 	height, hash := a.store.LIB()
+	if err := a.checkContinued(height); a.continued || err != nil {
+		return err
+	}
 	h, err := a.store.Header(base.Hash)
 	switch {
 	case err == nil:
@@ -168,6 +196,71 @@ func (a *application) checkHistory() error {
 	}
 	if h.Hash() != hash {
 		return a.refuseHistory(height)
+	}
+	return nil
+}
+
+// checkContinued looks whether the final chain here goes on by this recovery already, as that of a folder does which lost the
+// files of its recoveries or was copied without them. Where the blocks tell only that it goes on by others that are not applied here, these may
+// come after this one: then this one is taken. A start asks for them, and each names the one before it, so that of two with one
+// predecessor the wrong one gets no further.
+func (a *application) checkContinued(lib uint64) error {
+	raw := a.store.Root()
+	if len(raw) == 0 {
+		return nil
+	}
+	root, err := dpos.DecodeRoot(raw)
+	if err != nil {
+		return fmt.Errorf("root of consensus in the store: %w", err)
+	}
+	base, this := a.signed.Statement.Base, a.signed.Hash()
+	newest := root.Recovery()
+	if newest == this {
+		a.continued, a.hasBase = true, true
+		return nil
+	}
+	if a.isOther(newest) || lib < base.Height || lib == base.Height && root.Point() != base.Point() {
+		return nil
+	}
+	if lib == base.Height { // the base of that one, too
+		a.continued, a.hasBase, a.later = true, true, newest
+		return nil
+	}
+	first, err := a.store.HeaderByHeight(base.Height + 1)
+	if err != nil && !block.IsAbsent(err) {
+		return fmt.Errorf("read the first block behind the recovery's base: %w", err)
+	}
+	if err == nil && (first.Parent() != base.Hash || a.isOther(first.Record.Recovery)) {
+		return nil
+	}
+	a.continued, a.hasBase, a.later = true, true, newest
+	return nil
+}
+
+// isOther reports whether a domain is known to be before this recovery's, or beside it.
+func (a *application) isOther(domain common.Hash) bool {
+	return domain == common.Hash{} || slices.ContainsFunc(a.others, func(s *recovery.Signed) bool { return s.Hash() == domain })
+}
+
+// checkReported compares the folder with what the recovery says: that no final block is undone. A justified block above the base that no report
+// told may be final, since this producer, or one that voted with it, may have precommitted it after its report.
+func (a *application) checkReported(gen *genesis.Genesis, known *recoveries) error {
+	var account common.Address
+	if a.cfg.Keys.Producer != "" {
+		key, err := signer.Load(a.cfg.Path(a.cfg.Keys.Producer))
+		if err != nil {
+			return err
+		}
+		account = key.Account()
+	}
+	s, err := takeSurvey(a.cfg, gen, a.genesis, account, known, a.store)
+	if err != nil {
+		return err
+	}
+	base := a.signed.Statement.Base
+	if j := s.Justified; j.Slot > base.Slot {
+		return fmt.Errorf("%w: the folder %s holds block %d of slot %d %s, and the recovery says that none is undone. Tell the other operators: the producers that know this block may have made it final. If they agree to go on without it, say --may-undo",
+			ErrReportedLess, a.cfg.DataDir, j.Height, j.Slot, j.Hash)
 	}
 	return nil
 }
@@ -213,7 +306,6 @@ func (a *application) refuseHistory(height uint64) error {
 
 // setAside copies the blocks that the recovery leaves out, and the vote log, to a dated folder.
 func (a *application) setAside(done *AppliedRecovery) error {
-	done.HasBase, done.Unproven = a.hasBase, a.unproven
 	if a.store.Empty() {
 		return nil
 	}
@@ -255,7 +347,8 @@ func (a *application) setAside(done *AppliedRecovery) error {
 	return nil
 }
 
-// blocksOut are the reversible blocks that are neither the base nor its ancestors, parents first.
+// blocksOut are the reversible blocks that are neither the base nor its ancestors, parents first. Where the base is not here nothing tells
+// which are its ancestors: then they are all.
 func (a *application) blocksOut() (out []*block.Block, err error) {
 	all, err := a.store.Reversible()
 	if err != nil {

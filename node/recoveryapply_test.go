@@ -17,6 +17,7 @@ import (
 	"github.com/bornode/bornode/blockstore"
 	"github.com/bornode/bornode/config"
 	"github.com/bornode/bornode/consensus"
+	"github.com/bornode/bornode/consensus/dpos"
 	"github.com/bornode/bornode/consensus/signer"
 	"github.com/bornode/bornode/internal/format"
 	"github.com/bornode/bornode/internal/telemetry"
@@ -46,8 +47,8 @@ func inStore(t *testing.T, c *config.Config, read func(s *blockstore.Store)) {
 	require.NoError(t, s.Close())
 }
 
-// statement is a recovery under the folder's own producer from its newest block on, signed by it: its account is the only recovery
-// key. change may alter it before it is signed.
+// statement is a recovery under the folder's own producer from its last irreversible block on, above which others may be justified, signed
+// by it: its account is the only recovery key. change may alter it before it is signed.
 func statement(t *testing.T, c *config.Config, change func(*recovery.Statement)) *recovery.Signed {
 	t.Helper()
 	gen, err := LoadGenesis(c)
@@ -63,7 +64,7 @@ func statement(t *testing.T, c *config.Config, change func(*recovery.Statement))
 	require.NoError(t, err)
 	slot, _ := p.SlotAt(time.Now())
 	s := recovery.Statement{
-		Genesis: zero.Hash(), Number: number + 1, Previous: previous, FirstSlot: slot + 1, Reason: "a test", Time: uint64(time.Now().Unix()), //nolint:gosec // after 1970
+		Genesis: zero.Hash(), Number: number + 1, Previous: previous, FirstSlot: slot + 1, MayUndo: true, Reason: "a test", Time: uint64(time.Now().Unix()), //nolint:gosec // after 1970
 		Seats: []recovery.Seat{{Account: key.Account(), SealKey: key.Account(), VoteKey: key.VoteKey(), Proof: proof}},
 	}
 	inStore(t, c, func(st *blockstore.Store) {
@@ -94,12 +95,12 @@ func TestApplyRecovery(t *testing.T) {
 	runUntilFinal(t, c, 3)
 	for number := uint64(1); number <= 2; number++ {
 		s := statement(t, c, nil)
-		done, err := ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+		done, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 		require.NoError(t, err)
 		require.Equal(t, s.Hash(), done.Hash)
 		require.True(t, done.HasBase)
 		require.FileExists(t, filepath.Join(done.SetAside, "votes.log"))
-		again, err := ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+		again, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 		require.NoError(t, err)
 		require.True(t, again.Already)
 		at, hash, err := RecoveryInForce(c)
@@ -160,7 +161,7 @@ func TestApplyRecoverySetsBlocksAside(t *testing.T) {
 	require.NoError(t, n.close())
 
 	s := statement(t, c, func(s *recovery.Statement) { s.Base.Block = base })
-	done, err := ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+	done, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 	require.NoError(t, err)
 	require.Equal(t, 1, done.Undone)
 	f, err := os.Open(filepath.Join(done.SetAside, "above-base.blocks"))
@@ -200,7 +201,7 @@ func TestRecoveryOfAnotherHistoryIsRefused(t *testing.T) {
 			c := folder(t)
 			runUntilFinal(t, c, 3)
 			s := statement(t, c, change)
-			_, err := ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+			_, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 			require.ErrorIs(t, err, ErrOtherHistory)
 			number, _, err := RecoveryInForce(c)
 			require.NoError(t, err)
@@ -215,7 +216,7 @@ func TestRecoveryOfAnotherHistoryIsRefused(t *testing.T) {
 	c := folder(t)
 	runUntilFinal(t, c, 3)
 	s := statement(t, c, func(s *recovery.Statement) { s.Base.StateRoot[0]++ })
-	_, err := ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+	_, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 	require.ErrorIs(t, err, recovery.ErrInvalid)
 }
 
@@ -226,11 +227,11 @@ func TestWhichRecoveryIsApplied(t *testing.T) {
 	runUntilFinal(t, c, 2)
 	good := statement(t, c, nil)
 	unsigned := &recovery.Signed{Statement: good.Statement}
-	_, err := ApplyRecovery(t.Context(), c, unsigned, common.Hash{}, zap.NewNop())
+	_, err := ApplyRecovery(t.Context(), c, unsigned, ApplyOptions{}, zap.NewNop())
 	require.ErrorContains(t, err, "0 of the 1 recovery keys signed")
-	_, err = ApplyRecovery(t.Context(), c, statement(t, c, func(s *recovery.Statement) { s.Number, s.Previous = 2, common.Hash{1} }), common.Hash{}, zap.NewNop())
+	_, err = ApplyRecovery(t.Context(), c, statement(t, c, func(s *recovery.Statement) { s.Number, s.Previous = 2, common.Hash{1} }), ApplyOptions{}, zap.NewNop())
 	require.ErrorIs(t, err, recovery.ErrInvalid)
-	_, err = ApplyRecovery(t.Context(), c, statement(t, c, func(s *recovery.Statement) { s.Seats[0].Proof[5]++ }), common.Hash{}, zap.NewNop())
+	_, err = ApplyRecovery(t.Context(), c, statement(t, c, func(s *recovery.Statement) { s.Seats[0].Proof[5]++ }), ApplyOptions{}, zap.NewNop())
 	require.ErrorContains(t, err, "holds its vote key")
 
 	rival := statement(t, c, func(s *recovery.Statement) { s.Reason = "another" })
@@ -241,13 +242,13 @@ func TestWhichRecoveryIsApplied(t *testing.T) {
 	isNew, err := known.keepShown(c, rival)
 	require.NoError(t, err)
 	require.True(t, isNew)
-	_, err = ApplyRecovery(t.Context(), c, good, common.Hash{}, zap.NewNop())
+	_, err = ApplyRecovery(t.Context(), c, good, ApplyOptions{}, zap.NewNop())
 	require.ErrorIs(t, err, ErrRivalRecovery)
-	_, err = ApplyRecovery(t.Context(), c, good, rival.Hash(), zap.NewNop())
+	_, err = ApplyRecovery(t.Context(), c, good, ApplyOptions{Named: rival.Hash()}, zap.NewNop())
 	require.Error(t, err)
-	_, err = ApplyRecovery(t.Context(), c, good, good.Hash(), zap.NewNop())
+	_, err = ApplyRecovery(t.Context(), c, good, ApplyOptions{Named: good.Hash()}, zap.NewNop())
 	require.NoError(t, err)
-	_, err = ApplyRecovery(t.Context(), c, rival, rival.Hash(), zap.NewNop())
+	_, err = ApplyRecovery(t.Context(), c, rival, ApplyOptions{Named: rival.Hash()}, zap.NewNop())
 	require.ErrorIs(t, err, ErrRivalRecovery, "what is applied stays")
 	_, hash, err := RecoveryInForce(c)
 	require.NoError(t, err)
@@ -280,7 +281,7 @@ func TestRecoveryShownByAPeer(t *testing.T) {
 	n, _ = open(t, c)
 	require.Len(t, n.book.Alarms(), 1, "a restart forgets nothing")
 	require.NoError(t, n.close())
-	_, err = ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+	_, err = ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 	require.NoError(t, err)
 	rival := statement(t, c, func(x *recovery.Statement) { x.Number, x.Previous, x.Reason = 1, common.Hash{}, "another" })
 	n, _ = open(t, c)
@@ -305,7 +306,7 @@ func TestBackupOfARecoveredNode(t *testing.T) {
 	written.DataDir = config.Default().DataDir
 	require.NoError(t, config.Write(settings, &written, false))
 	s := statement(t, c, nil)
-	_, err := ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+	_, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 	require.NoError(t, err)
 	runUntilFinal(t, c, 2)
 	o := BackupOptions{Dir: filepath.Join(t.TempDir(), "backup"), Settings: settings}
@@ -331,7 +332,7 @@ func TestWhatARecoveryNeedsIsNamed(t *testing.T) {
 	c := folder(t)
 	runUntilFinal(t, c, 2)
 	second := statement(t, c, func(s *recovery.Statement) { s.Number, s.Previous = 2, common.Hash{7} })
-	_, err := ApplyRecovery(t.Context(), c, second, common.Hash{}, zap.NewNop())
+	_, err := ApplyRecovery(t.Context(), c, second, ApplyOptions{}, zap.NewNop())
 	require.ErrorIs(t, err, recovery.ErrInvalid)
 	require.ErrorContains(t, err, "apply those of the domains 1 to 1 first, in order, with bornode recover apply")
 	require.ErrorContains(t, err, "recovery/applied-0001.json")
@@ -356,7 +357,7 @@ func TestRecoveryFromBelowABaseIsRefused(t *testing.T) {
 	unpackFolder(t, archive, behind.DataDir)
 	runUntilFinal(t, c, 3)
 	first := statement(t, c, nil)
-	done, err := ApplyRecovery(t.Context(), &behind, first, common.Hash{}, zap.NewNop())
+	done, err := ApplyRecovery(t.Context(), &behind, first, ApplyOptions{}, zap.NewNop())
 	require.NoError(t, err)
 	require.False(t, done.HasBase)
 
@@ -367,7 +368,7 @@ func TestRecoveryFromBelowABaseIsRefused(t *testing.T) {
 	require.Zero(t, r.Under, "what it holds is of the domain before")
 	_, _, err = PrepareRecovery(&behind, PrepareOptions{Reports: []*recovery.Report{r}, Reason: "a test", Now: time.Now()}, zap.NewNop())
 	require.ErrorContains(t, err, "until they have it")
-	_, err = ApplyRecovery(t.Context(), &behind, statement(t, &behind, nil), common.Hash{}, zap.NewNop())
+	_, err = ApplyRecovery(t.Context(), &behind, statement(t, &behind, nil), ApplyOptions{}, zap.NewNop())
 	require.ErrorIs(t, err, recovery.ErrInvalid)
 	require.ErrorContains(t, err, "until they have it")
 	number, _, err := RecoveryInForce(&behind)
@@ -378,7 +379,7 @@ func TestRecoveryFromBelowABaseIsRefused(t *testing.T) {
 // A folder of release 0.3, which knows no recoveries, is refused by it before the recovery counts.
 func TestAppliedRecoveryKeepsEarlierProgramsOut(t *testing.T) {
 	s, _ := goldenStand(t, filepath.Join(goldenFolders, "0.3.0"))
-	r := statement(t, s.cfg, nil)
+	r := statement(t, s.cfg, func(s *recovery.Statement) { s.MayUndo = false })
 	said := func() string {
 		b, err := os.ReadFile(filepath.Join(s.cfg.Path(s.cfg.Consensus.Dir), format.FileName))
 		require.NoError(t, err)
@@ -386,8 +387,44 @@ func TestAppliedRecoveryKeepsEarlierProgramsOut(t *testing.T) {
 	}
 	require.Equal(t, format.Line(format.Consensus, "2"), said())
 
-	_, err := ApplyRecovery(t.Context(), s.cfg, r, common.Hash{}, zap.NewNop())
+	_, err := ApplyRecovery(t.Context(), s.cfg, r, ApplyOptions{}, zap.NewNop())
 	require.NoError(t, err)
 	require.Equal(t, format.Line(format.Consensus, "3"), said())
 	requireWhole(t, s)
+}
+
+// A survivor that went on after its report, beside producers that were only cut off, holds a justified block above the base. A recovery that
+// says that no final block is undone is not applied there but by its operator's word.
+func TestRecoveryBelowAJustifiedBlockIsRefused(t *testing.T) {
+	c := folder(t)
+	runUntilFinal(t, c, 2)
+	key, lib, domain := producerOf(t, c)
+	b := child(t, c, lib, 1)
+	putReversible(t, c, b)
+	gen, err := LoadGenesis(c)
+	require.NoError(t, err)
+	st, err := OpenStore(c, zap.NewNop())
+	require.NoError(t, err)
+	root, err := dpos.DecodeRoot(st.Root())
+	require.NoError(t, err)
+	m, err := dpos.New(dpos.DefaultConfig(gen.Parameters(), common.Address{}), root)
+	require.NoError(t, err)
+	require.NoError(t, m.Step(dpos.HeaderEvent{Header: dpos.HeaderOf(b.SealedHeader)}))
+	source, err := m.Source(b.Hash())
+	require.NoError(t, err)
+	qc := block.NewCertificate(block.Link{Kind: block.Prevote, Source: source, Target: b.Point()}, []block.Schedule{gen.Schedule()}, func(common.Address) bool { return true })
+	qc.Aggregate, err = key.SignVote(domain.VoteDigest(qc.Link))
+	require.NoError(t, err)
+	require.NoError(t, st.Finalize(block.FinalUpdate{QC: qc}))
+	require.NoError(t, st.Close())
+
+	s := statement(t, c, func(s *recovery.Statement) { s.MayUndo = false })
+	require.Equal(t, lib.Hash(), s.Statement.Base.Hash)
+	err = tryApply(t, c, s)
+	require.ErrorIs(t, err, ErrReportedLess)
+	require.ErrorContains(t, err, b.Hash().Hex())
+	require.Empty(t, consensus.CheckForkEvidence(c.Path(c.Consensus.Dir)), "operators decide; nothing is proven")
+	done, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{MayUndo: true}, zap.NewNop())
+	require.NoError(t, err)
+	require.Equal(t, 1, done.Undone)
 }

@@ -39,7 +39,7 @@ func TestRecoveriesAreReadUnderTheLock(t *testing.T) {
 	use := map[string]func() error{
 		"a start": func() error { _, err := New(t.Context(), c, zap.NewNop(), telemetry.NewRegistry()); return err },
 		"an application": func() error {
-			_, err := ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+			_, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 			return err
 		},
 		"a report": func() error { _, err := SurvivorReport(c, zap.NewNop(), time.Now()); return err },
@@ -76,7 +76,7 @@ func TestAppliedRecoveryIsNeverReplaced(t *testing.T) {
 	require.NoError(t, err)
 	var path string
 	ctx := &contextThen{Context: t.Context(), do: func() { path = writeApplied(t, c, rival) }}
-	_, err = ApplyRecovery(ctx, c, s, s.Hash(), zap.NewNop())
+	_, err = ApplyRecovery(ctx, c, s, ApplyOptions{Named: s.Hash()}, zap.NewNop())
 	require.ErrorIs(t, err, ErrRivalRecovery)
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -109,14 +109,14 @@ func TestPrunedFolderCannotTellItsHistory(t *testing.T) {
 	require.Greater(t, h.Slot(), r.FC.Target.Slot, "what would tell is pruned")
 	require.NoError(t, store.Close())
 
-	done, err := ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+	done, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 	require.NoError(t, err)
 	require.False(t, done.HasBase)
 	require.True(t, done.Unproven)
 	require.Empty(t, forkEvidence(t, c))
 
 	require.NoError(t, os.RemoveAll(c.Path(RecoveryFolder)))
-	_, err = ApplyRecovery(t.Context(), c, past, common.Hash{}, zap.NewNop())
+	_, err = ApplyRecovery(t.Context(), c, past, ApplyOptions{}, zap.NewNop())
 	require.ErrorIs(t, err, ErrOtherHistory, "a final block above the base is another history, whatever is pruned")
 	require.Len(t, forkEvidence(t, c), 1)
 }

@@ -68,6 +68,10 @@ func PrepareRecovery(cfg *config.Config, o PrepareOptions, log *zap.Logger) (s *
 	}
 	least, last := firstSlot(&p, c, o.Now), lastFirstSlot(&p, o.Now)
 	switch {
+	case least > last: // whoever signs or applies it would refuse it
+		from := p.SlotStart(least).Add(-maxFirstSlotAhead)
+		return nil, c, fmt.Errorf("the base has slot %d, so the recovery begins with slot %d at the soonest, at %s: that is more than a day ahead of this machine's clock, %s. Set the clock if it is wrong; by a right one the recovery can be prepared from %s on",
+			c.Base.Slot, least, inWords(p.SlotStart(least)), inWords(o.Now), inWords(from))
 	case s.FirstSlot == 0:
 		s.FirstSlot = least
 	case s.FirstSlot < min(least, c.NewestSlot+1) || s.FirstSlot > last:
@@ -156,7 +160,7 @@ func (f *surveyed) checkChoice(dir string, c *recovery.Choice, reports []*recove
 	if own != c.Base.Block {
 		return fmt.Errorf("producer %s reports the %s with state root %s, its header in the folder %s tells another: ask for the report again", c.From, c.Base.Block, c.Base.StateRoot, dir)
 	}
-	schedules, err := f.survey.Schedules(base.Hash)
+	schedules, err := f.survey.SurvivorSchedules(base.Hash)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,10 @@
 package node
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -145,7 +147,7 @@ func TestRecoveriesFollowEachOther(t *testing.T) {
 			rel, _ := recovery.Relate(before, r)
 			require.Equal(t, recovery.Follows, rel)
 		}
-		done, err := ApplyRecovery(t.Context(), c, r, common.Hash{}, zap.NewNop())
+		done, err := ApplyRecovery(t.Context(), c, r, ApplyOptions{}, zap.NewNop())
 		require.NoError(t, err)
 		require.True(t, done.HasBase)
 		if number != 2 { // under the second one no block is made
@@ -178,4 +180,82 @@ func TestNewProducersThatAreNoMembersAreNamed(t *testing.T) {
 	warnStrangers(store, list, zap.New(core))
 	require.Equal(t, 1, seen.Len())
 	require.Equal(t, "out", seen.All()[0].ContextMap()["peer"])
+}
+
+// A base that lies more than a day ahead of the clock gives a statement that nobody could sign: none is made, and the time for it is told.
+func TestPrepareAheadOfTheClock(t *testing.T) {
+	c := folder(t)
+	raw, err := os.ReadFile(c.Path(c.Genesis))
+	require.NoError(t, err)
+	old := fmt.Appendf(nil, `"genesis_time": %d`, time.Now().Add(-72*time.Hour).Unix())
+	raw = regexp.MustCompile(`"genesis_time": \d+`).ReplaceAll(raw, old)
+	require.Contains(t, string(raw), string(old))
+	require.NoError(t, os.WriteFile(c.Path(c.Genesis), raw, 0o600))
+	runUntilFinal(t, c, 2)
+	now := time.Now()
+	r, err := SurvivorReport(c, zap.NewNop(), now)
+	require.NoError(t, err)
+	o := PrepareOptions{Reports: []*recovery.Report{r}, Reason: "a test", Now: now.Add(-48 * time.Hour)}
+	gen, err := LoadGenesis(c)
+	require.NoError(t, err)
+	p := gen.Parameters()
+	for _, o.FirstSlot = range []uint64{0, r.Justified.Slot + 2} {
+		_, _, err = PrepareRecovery(c, o, zap.NewNop())
+		require.ErrorContains(t, err, "more than a day ahead of this machine's clock")
+		require.ErrorContains(t, err, inWords(p.SlotStart(r.NewestSlot+1).Add(-24*time.Hour)))
+	}
+	o.FirstSlot, o.Now = 0, p.SlotStart(r.NewestSlot+1).Add(-24*time.Hour)
+	s, _, err := PrepareRecovery(c, o, zap.NewNop())
+	require.NoError(t, err)
+	require.NoError(t, CheckNotAhead(s, gen, o.Now))
+}
+
+// seatOf is a new producer's seat.
+func seatOf(k PublicKeys) recovery.Seat {
+	return recovery.Seat{Account: k.Account, SealKey: k.Account, VoteKey: block.BLSKey(k.BLSKey), Proof: block.BLSSignature(k.Proof)}
+}
+
+// A recovery under which nothing is known to be final, and which is to be followed by another: survivors are those with a seat under it,
+// and what was final under it counts as undone if a quorum of its schedule is lost.
+func TestSurvivorsOfARecoveryThatIsNotFinalYet(t *testing.T) {
+	c := folder(t)
+	runUntilFinal(t, c, 2)
+	archive := filepath.Join(t.TempDir(), "folder.tar.gz")
+	packFolder(t, c.DataDir, archive)
+	fresh := *c
+	fresh.DataDir = t.TempDir()
+	unpackFolder(t, archive, fresh.DataDir)
+	require.NoError(t, os.Remove(filepath.Join(fresh.Path(fresh.Consensus.Dir), "votes.log")))
+	require.NoError(t, os.Remove(fresh.Path(ProducerFile)))
+	keys, err := MakeKeys(fresh.DataDir, true, 4711)
+	require.NoError(t, err)
+
+	first := statement(t, c, func(s *recovery.Statement) {
+		s.Seats = append(s.Seats, seatOf(*keys))
+		for range 5 {
+			s.Seats = append(s.Seats, seatOf(strangerKeys(t)))
+		}
+	})
+	for _, x := range []*config.Config{c, &fresh} {
+		require.NoError(t, tryApply(t, x, first))
+	}
+	under := []block.Schedule{first.Statement.Schedule()}
+	old, err := SurvivorReport(c, zap.NewNop(), time.Now())
+	require.NoError(t, err)
+	require.Equal(t, under, old.Schedules)
+	r, err := SurvivorReport(&fresh, zap.NewNop(), time.Now())
+	require.NoError(t, err, "it has a seat under the recovery alone")
+	require.Equal(t, under, r.Schedules)
+	require.Equal(t, first.Statement.Base.Block, r.Justified)
+
+	o := PrepareOptions{Reports: []*recovery.Report{old, r}, Reason: "a test", Now: time.Now()}
+	_, choice, err := PrepareRecovery(c, o, zap.NewNop())
+	require.ErrorIs(t, err, ErrMayUndo)
+	require.Len(t, choice.Survivors, 2)
+	require.Len(t, choice.Lost, 5)
+	o.MayUndo = true
+	s, _, err := PrepareRecovery(c, o, zap.NewNop())
+	require.NoError(t, err)
+	require.True(t, s.MayUndo)
+	require.Len(t, s.Lost, 5)
 }

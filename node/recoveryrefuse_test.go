@@ -29,7 +29,7 @@ func tryApply(t *testing.T, c *config.Config, s *recovery.Signed) error {
 	t.Helper()
 	_, was, err := RecoveryInForce(c)
 	require.NoError(t, err)
-	_, err = ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+	_, err = ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 	if _, now, known := RecoveryInForce(c); err != nil {
 		require.NoError(t, known)
 		require.Equal(t, was, now)
@@ -220,7 +220,7 @@ func TestReversibleBaseKeepsItsAncestors(t *testing.T) {
 	s := statement(t, c, func(s *recovery.Statement) {
 		s.Base.Block, s.FirstSlot = blockOf(base.SealedHeader), base.Slot()+1
 	})
-	done, err := ApplyRecovery(t.Context(), c, s, common.Hash{}, zap.NewNop())
+	done, err := ApplyRecovery(t.Context(), c, s, ApplyOptions{}, zap.NewNop())
 	require.NoError(t, err)
 	require.True(t, done.HasBase)
 	require.Equal(t, 2, done.Undone)
@@ -273,7 +273,7 @@ func TestImportOfARecoveredChain(t *testing.T) {
 	require.ErrorIs(t, err, consensus.ErrRecovered)
 	other.DataDir = t.TempDir()
 	require.NoError(t, os.WriteFile(other.Path(other.Genesis), genesis, 0o600))
-	done, err := ApplyRecovery(t.Context(), &other, s, common.Hash{}, zap.NewNop())
+	done, err := ApplyRecovery(t.Context(), &other, s, ApplyOptions{}, zap.NewNop())
 	require.NoError(t, err)
 	require.False(t, done.HasBase)
 	_, to, err := Import(t.Context(), &other, read(), zap.NewNop(), func(uint64) {})

@@ -62,12 +62,19 @@ func openSurvey(cfg *config.Config, log *zap.Logger) (_ *surveyed, err error) {
 	if f.store.Empty() {
 		return nil, fmt.Errorf("the folder %s holds no blocks: nothing is known there to go on from", cfg.DataDir)
 	}
-	if f.survey, err = consensus.OpenSurvey(cfg.Path(cfg.Consensus.Dir), account, consensus.Deps{
-		Params: f.gen.Parameters(), Genesis: f.zero, Schedule: f.gen.Schedule(), Recoveries: f.applied.forMachine(), Store: f.store,
-	}); err != nil {
-		return nil, storeFault(cfg.Path(cfg.Store.Dir), err)
+	if f.survey, err = takeSurvey(cfg, f.gen, f.zero, account, &f.applied, f.store); err != nil {
+		return nil, err
 	}
 	return f, nil
+}
+
+// takeSurvey takes a survey of a folder whose store is open, which goes by these recoveries; account is the producer's whose vote log is
+// there, zero for an observer.
+func takeSurvey(cfg *config.Config, gen *genesis.Genesis, zero common.Hash, account common.Address, known *recoveries, store *blockstore.Store) (*consensus.Survey, error) {
+	s, err := consensus.OpenSurvey(cfg.Path(cfg.Consensus.Dir), account, consensus.Deps{
+		Params: gen.Parameters(), Genesis: zero, Schedule: gen.Schedule(), Recoveries: known.forMachine(), Store: store,
+	})
+	return s, storeFault(cfg.Path(cfg.Store.Dir), err)
 }
 
 // blockAt is a place with the state root that its header names.
@@ -102,7 +109,7 @@ func SurvivorReport(cfg *config.Config, log *zap.Logger, now time.Time) (r *reco
 		return nil, err
 	}
 	r.Under = f.applied.domainAt(f.zero, r.Justified.Slot).Recovery
-	if r.Schedules, err = s.Schedules(s.Justified.Hash); err != nil {
+	if r.Schedules, err = s.SurvivorSchedules(s.Justified.Hash); err != nil {
 		return nil, err
 	}
 	if !hasSeat(r.Schedules, r.Producer) {

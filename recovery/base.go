@@ -13,7 +13,7 @@ import (
 type Choice struct {
 	Base       Base
 	From       common.Address   // producer whose report tells Base
-	Schedules  []block.Schedule // that counted for votes on it
+	Schedules  []block.Schedule // that counted for votes on it (Report.Schedules)
 	Survivors  []Seat           // that reported and have a seat, in rising order of accounts
 	Lost       []common.Address // the others with a seat, in rising order
 	NewestSlot uint64           // highest that a survivor's log holds a vote or a seal for

@@ -22,7 +22,7 @@ type Report struct {
 	Justified  Block              // of the highest slot that is known justified: LIB or above
 	QC         *block.Certificate `rlp:"nilList"` // of Justified; nil: Justified is LIB
 	Under      common.Hash        // newest recovery with a base below Justified, in whose domain QC was signed; zero: none. Not Recovery if its base is not here yet
-	Schedules  []block.Schedule   // that count for votes on Justified: two while a change of schedule is under way
+	Schedules  []block.Schedule   // that count for votes on Justified, or on its children if it is the base of a recovery: two while a change of schedule is under way
 	Precommit  block.Point        // target of the newest precommit that it signed; zero: none
 	NewestSlot uint64             // highest slot that its log holds a vote or a seal for
 	Incomplete bool               // the log may lack signatures above LIB: final blocks that it precommitted may be unknown to it

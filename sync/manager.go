@@ -387,7 +387,7 @@ func (m *Manager) warnOfGoAway(p *peer, why Reason, times int) {
 	case Forked:
 		m.log.Warn("that peer holds another block as final than this node: one of the two histories is wrong; compare the hashes of the final block with the other operators (docs/operations.md, Fork)", zap.String("peer", string(p.id)), zap.Uint64("lib", m.deps.Driver.Status().LIB.Height))
 	case Recovered:
-		m.log.Warn("that peer goes by another recovery of the chain than this node, and neither follows the other: see the chapter on a lost quorum of docs/operations.md", zap.String("peer", string(p.id)))
+		m.log.Warn("that peer and this node go by different recoveries of the chain", zap.String("peer", string(p.id)), zap.String("do", otherRecoveryRemedy))
 	}
 }
 

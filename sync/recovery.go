@@ -29,4 +29,7 @@ func (m *Manager) meetRecoveries(p *peer, h *Handshake, fork error) {
 	})
 }
 
-var errOtherRecovery = errors.New("peer and node go by different recoveries of the chain: compare them with bornode recover show, and apply on both the newest that counts (docs/operations.md, Lost quorum)")
+// otherRecoveryRemedy is what an operator does about a peer that goes by another recovery. Mostly one of the two nodes has not applied one yet.
+const otherRecoveryRemedy = "one of the two may not have applied one yet: compare them with bornode recover show, and apply on both the newest that counts (docs/operations.md, Lost quorum)"
+
+var errOtherRecovery = errors.New("peer and node go by different recoveries of the chain; " + otherRecoveryRemedy)

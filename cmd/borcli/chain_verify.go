@@ -386,7 +386,7 @@ func (j *verifyJob) execute(ctx context.Context, v *verified) (err error) {
 	c.DataDir, c.Genesis = dir, genesisPath
 	c.Sync.Mode = "full"
 	for _, r := range j.Recoveries {
-		if _, err := node.ApplyRecovery(ctx, c, r, r.Hash(), zap.NewNop()); err != nil {
+		if _, err := node.ApplyRecovery(ctx, c, r, node.ApplyOptions{Named: r.Hash()}, zap.NewNop()); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -19,9 +20,9 @@ import (
 
 func recoverApplyCommand() *cobra.Command {
 	var agreed string
-	var ahead bool
+	var ahead, mayUndo bool
 	cmd := offline("apply FILE...", "Have a node go on by a recovery", never, func(cmd *cobra.Command, c *config.Config, log *zap.Logger) error {
-		return applyRecovery(cmd, c, log, cmd.Flags().Args(), agreed, ahead)
+		return applyRecovery(cmd, c, log, cmd.Flags().Args(), agreed, ahead, mayUndo)
 	})
 	cmd.Args = cobra.MinimumNArgs(1)
 	cmd.Long = `Have the node of a folder, which must not run, go on by a recovery: on every node, producers and observers alike, and in the
@@ -30,13 +31,18 @@ folder of a node that joins. Several copies of the file count together. Nothing 
 A recovery that too few recovery keys signed, that contradicts what is final here, or that has a rival with the same predecessor is
 refused with exit code 7; of two rivals, neither of which was applied, --hash names the one that all operators agreed on. So is one
 that is ahead of this machine's clock, prepared more than an hour ahead or with a first slot that begins more than a day ahead; how long ago it
-was prepared does not matter.`
+was prepared does not matter. And so is one that says that no final block is undone, where this folder holds a justified block above the
+base: it may be final, for no report told of it.`
 	cmd.Flags().StringVar(&agreed, "hash", "", "hash of the recovery, as agreed with the other operators")
+	cmd.Flags().BoolVar(&mayUndo, "may-undo", false, "apply it though this folder holds a justified block above the base: the operators agreed to go on without that block")
 	cmd.Flags().BoolVar(&ahead, allowAhead, false, allowAheadUsage)
 	return cmd
 }
 
-func applyRecovery(cmd *cobra.Command, c *config.Config, log *zap.Logger, paths []string, agreed string, ahead bool) error {
+// refusals are why a node does not go by a recovery that was signed: operators have to decide.
+var refusals = []error{recovery.ErrInvalid, node.ErrOtherHistory, node.ErrRivalRecovery, node.ErrReportedLess} //nolint:gochecknoglobals // a constant table
+
+func applyRecovery(cmd *cobra.Command, c *config.Config, log *zap.Logger, paths []string, agreed string, ahead, mayUndo bool) error {
 	s, err := readSigned(paths)
 	if err != nil {
 		return err
@@ -58,8 +64,8 @@ func applyRecovery(cmd *cobra.Command, c *config.Config, log *zap.Logger, paths 
 	if err := checkNotAhead(&s.Statement, gen, time.Now(), ahead); err != nil {
 		return refusal{fmt.Errorf("nothing was applied to %s: %w", c.DataDir, err)}
 	}
-	done, err := node.ApplyRecovery(cmd.Context(), c, s, named, log)
-	if errors.Is(err, recovery.ErrInvalid) || errors.Is(err, node.ErrOtherHistory) || errors.Is(err, node.ErrRivalRecovery) {
+	done, err := node.ApplyRecovery(cmd.Context(), c, s, node.ApplyOptions{Named: named, MayUndo: mayUndo}, log)
+	if slices.ContainsFunc(refusals, func(why error) bool { return errors.Is(err, why) }) {
 		return refusal{fmt.Errorf("nothing was applied to %s: %w", c.DataDir, err)}
 	}
 	if err != nil {
@@ -92,8 +98,17 @@ func describeApplied(w io.Writer, dir string, s *recovery.Signed, done *node.App
 		return err
 	}
 	fmt.Fprintf(w, "recovery %s is applied to %s: from the next start on it goes on from %s in domain %d\n", done.Hash, dir, s.Statement.Base.Block, done.Number)
-	if done.SetAside != "" {
+	switch {
+	case done.SetAside != "" && !done.HasBase:
+		fmt.Fprintf(w, "all %d blocks that are not final here, and the vote log, are copied to %s: without the base it is not known which of them stay\n", done.Undone, done.SetAside)
+	case done.SetAside != "":
 		fmt.Fprintf(w, "%d blocks above the base and the vote log are copied to %s; transactions of these blocks can be sent again\n", done.Undone, done.SetAside)
+	}
+	if done.Continued {
+		fmt.Fprintln(w, "the final chain here goes on by it already, only the file was missing: nothing is set aside")
+	}
+	if done.Later != (common.Hash{}) {
+		fmt.Fprintf(w, "THE NODE DOES NOT START YET: the final chain here goes on by recovery %s, which has to come after this one; apply it too\n", done.Later)
 	}
 	if !done.HasBase {
 		fmt.Fprintln(w, "THE BASE IS NOT HERE: the node waits until it has the blocks up to it from others that have applied the recovery; as long as a single folder holds them, its loss ends the chain: copy that folder first")

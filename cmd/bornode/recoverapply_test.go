@@ -171,3 +171,22 @@ func TestApplicationsToAnotherHistoryHaveTheirCode(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, names, 1)
 }
+
+// What was set aside is told as what it is: without the base nobody knows which blocks stay, and where the blocks go by the recovery
+// already nothing is.
+func TestWhatAnApplicationSays(t *testing.T) {
+	for _, x := range []struct {
+		done        node.AppliedRecovery
+		says, hides string
+	}{
+		{node.AppliedRecovery{SetAside: "aside", Undone: 3, HasBase: true}, "3 blocks above the base", "not known"},
+		{node.AppliedRecovery{SetAside: "aside", Undone: 3}, "it is not known which of them stay", "above the base"},
+		{node.AppliedRecovery{HasBase: true, Continued: true}, "nothing is set aside", "DOES NOT START"},
+		{node.AppliedRecovery{HasBase: true, Continued: true, Later: common.Hash{5}}, "goes on by recovery " + common.Hash{5}.Hex(), "copied"},
+	} {
+		var said bytes.Buffer
+		require.NoError(t, describeApplied(&said, "folder", new(recovery.Signed), &x.done))
+		require.Contains(t, said.String(), x.says)
+		require.NotContains(t, said.String(), x.hides)
+	}
+}

@@ -63,6 +63,20 @@ func (m *Machine) VoteSchedules(hash common.Hash) ([]block.Schedule, error) {
 	return m.counting(n.own), nil
 }
 
+// SurvivorSchedules are the schedules whose producers count as survivors or as lost if the chain is to go on from this block (rule 13): those
+// that votes on it are counted for. The base of a recovery is final by that recovery. What is final above it is so by the votes that
+// its children are counted for, so for a base these are the schedules.
+func (m *Machine) SurvivorSchedules(hash common.Hash) ([]block.Schedule, error) {
+	n, err := m.known(hash)
+	if err != nil {
+		return nil, err
+	}
+	if m.recoveryAt(n.Point()) != nil {
+		return m.counting(n.next), nil
+	}
+	return m.counting(n.own), nil
+}
+
 // Seats is how many seats vote on children of the head: those of both schedules while both count.
 func (m *Machine) Seats() (n int) {
 	for _, s := range m.tree.head().next.count {

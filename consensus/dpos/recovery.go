@@ -132,7 +132,16 @@ func (u *rules) regimeBehind(p block.Point, before *regime) *regime {
 	}
 	g := r.settledRegime()
 	g.before = before.count
+	if u.endsAt(before.domain, p) {
+		g.before = before.before // an earlier recovery settled this base: its own schedule is in the list
+	}
 	return g
+}
+
+// endsAt reports whether a domain is that of a recovery which goes on from this block.
+func (u *rules) endsAt(domain common.Hash, base block.Point) bool {
+	i := u.recoverySequence(domain)
+	return i > 0 && u.recoveries[i-1].Base == base
 }
 
 func (r *Recovery) settledRegime() *regime {
@@ -177,9 +186,34 @@ func (m *Machine) Domain() common.Hash {
 	return common.Hash{}
 }
 
-// SchedulesBefore are the schedules that counted behind the newest recovery's base in the domain before: a certificate of theirs on
-// a block above the base proves that the old domain went on. nil: there is no recovery, or its base is not here.
-func (m *Machine) SchedulesBefore() []block.Schedule { return m.tree.root.next.before }
+// PastDomain is one that a recovery ended at the base of the newest one: a certificate of its schedules on a block above the base proves
+// that it went on.
+type PastDomain struct {
+	Domain    common.Hash      // zero: the one that the chain began with
+	Schedules []block.Schedule // that counted behind the base
+	EndedBy   common.Hash      // the recovery that came next
+}
+
+// PastDomains are those that may have gone on above the newest recovery's base, newest first: the one in which the base was made, if the
+// base is here, and those of earlier recoveries from the same base. Domains that ended at a base below it are not told.
+func (m *Machine) PastDomains() (out []PastDomain) {
+	i := len(m.recoveries) - 1
+	if i < 0 {
+		return nil
+	}
+	for base := m.recoveries[i].Base; i > 0 && m.recoveries[i-1].Base == base; i-- {
+		r := &m.recoveries[i-1]
+		out = append(out, PastDomain{r.Hash, []block.Schedule{r.Schedule}, m.recoveries[i].Hash})
+	}
+	if next := m.tree.root.next; m.inForce(next) && len(next.before) > 0 {
+		p := PastDomain{Schedules: next.before, EndedBy: m.recoveries[i].Hash}
+		if i > 0 {
+			p.Domain = m.recoveries[i-1].Hash
+		}
+		out = append(out, p)
+	}
+	return out
+}
 
 // inForceAt reports whether a slot is of the domain that is signed under: what was signed for one of an older domain binds the signer no
 // more. Who verified such a signature went by the domain of its slot, so that it is genuine; it silences nobody.

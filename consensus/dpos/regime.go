@@ -26,7 +26,7 @@ type regime struct {
 	count []block.Schedule
 
 	domain common.Hash      // the recovery that blocks of this regime are bound to; zero: none
-	before []block.Schedule // that counted behind the recovery's base in the domain before; nil if there is none
+	before []block.Schedule // that counted behind the recovery's base in the domain that the base was made in; nil if there is none
 }
 
 func newRegime(s stage, cur, other block.Schedule, mark uint64) *regime {

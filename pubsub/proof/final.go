@@ -24,7 +24,7 @@ type Trust struct {
 	RecoveryThreshold int              // how many of them must
 	// Recoveries are known beside those that runs bring: a node's own, which Collect puts into the runs, or a verifier's files.
 	Recoveries []*recovery.Signed
-	NoRecovery bool // refuse what was recovered
+	NoRecovery bool // refuse what was recovered, as far as headers show it: below a checkpoint those that lead to it
 }
 
 // Checkpoint names a block that is taken as final.
@@ -253,6 +253,9 @@ func (c *Chain) upToCheckpoint(run *Run, last *block.SealedHeader) error {
 		}
 		if i > 0 && (h.Parent() != run.Headers[i-1].Hash() || h.Number() != run.Headers[i-1].Number()+1) {
 			return c.fail(h.Number(), "it is no child of block %d", run.Headers[i-1].Number())
+		}
+		if r := h.Record.Recovery; c.trust.NoRecovery && r != (common.Hash{}) {
+			return c.fail(h.Number(), "%w: the chain was recovered there, by %s", ErrRecovered, r)
 		}
 	}
 	if t := c.trust.Checkpoint; t == nil || last.Number() != t.Height {

@@ -248,6 +248,29 @@ func TestCheckpointAboveARecovery(t *testing.T) {
 	require.ErrorIs(t, err, ErrRecovered)
 }
 
+// A run that hangs on a trusted block alone brings no statement. If one of its headers goes on by a recovery, whoever takes none refuses it.
+func TestRunUpToACheckpointAcrossARecovery(t *testing.T) {
+	w := newRecoverable(t)
+	w.grow(6)
+	w.recover(w.statement(3, 0, 1, 7))
+	w.grow(6)
+	w.trust.Checkpoint = &Checkpoint{Height: 10, Hash: w.headers[10].Hash()}
+	for height := uint64(1); height <= 10; height++ {
+		runs := w.collect(height)
+		_, err := follow(w.verifier(), runs)
+		require.NoError(t, err)
+		bare := w.verifier()
+		bare.NoRecovery = true
+		_, err = follow(bare, runs)
+		if height <= 7 {
+			require.ErrorIs(t, err, ErrRecovered, "block 7 is the first one behind the base")
+			require.ErrorIs(t, err, ErrFinality)
+		} else {
+			require.NoError(t, err, "block %d", height)
+		}
+	}
+}
+
 // The threshold is that of genesis, which may be above the least one.
 func TestThresholdOfGenesisCounts(t *testing.T) {
 	w := newRecoverable(t)
