@@ -54,7 +54,7 @@ func (n *Network) Restart(ctx context.Context, i int, env ...string) error {
 	if err := n.startNode(x, env...); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.patience())
 	defer cancel()
 	_, err = n.await(ctx, x, func(s Status) bool { return s.Sync != "replay" && s.Sync != "healing" })
 	return err
@@ -66,7 +66,7 @@ func (n *Network) Start(ctx context.Context) error {
 	if _, err := n.checkProgram(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.patience())
 	defer cancel()
 	if !n.Direct && !n.Proxy.Alive() {
 		if err := n.startProxy(ctx); err != nil {

@@ -41,7 +41,7 @@ func (n *Network) producer(x *Node) (*signer.Local, error) {
 // transact sends a transaction and returns its receipt once it is in a block. A refusal of the contract is an error
 // with its reason.
 func (n *Network) transact(ctx context.Context, c *ethclient.Client, from actor, to common.Address, value *big.Int, data []byte) (*types.Receipt, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.patience())
 	defer cancel()
 	gas, err := c.EstimateGas(ctx, ethereum.CallMsg{From: from.Account(), To: &to, Value: value, Data: data})
 	if err != nil {
@@ -83,7 +83,7 @@ func (n *Network) transactFinal(ctx context.Context, c *ethclient.Client, from a
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.patience())
 	defer cancel()
 	hash := r.TxHash
 	err = poll(ctx, func() (bool, error) {

@@ -19,6 +19,7 @@ const (
 	fundedCount    = 48 // accounts with money: the first few are shown, load takes the rest
 	shownAccounts  = 3
 	startTimeout   = 2 * time.Minute
+	startSlots     = 60
 	stopTimeout    = 30 * time.Second
 )
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/bornode/bornode/testnet/proxy"
 )
@@ -75,8 +76,14 @@ func (n *Network) addNode(role, mode string) (*Node, error) {
 	return x, nil
 }
 
+// patience is how long a start, or a transaction, may take: a slow machine's time, and what does not depend on the machine, the slots for
+// which producers that start sign nothing and wait for each other.
+func (n *Network) patience() time.Duration {
+	return startTimeout + startSlots*time.Duration(n.SlotMS)*time.Millisecond
+}
+
 func (n *Network) startAll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, n.patience())
 	defer cancel()
 	if err := n.startProxy(ctx); err != nil {
 		return err
