@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"github.com/bornode/bornode/consensus/signer"
+	"github.com/bornode/bornode/internal/vfs"
 	"github.com/bornode/bornode/transport/tcp"
 )
 
@@ -34,7 +34,7 @@ type PublicKeys struct {
 // to a chain id by their proof of possession.
 func MakeKeys(dir string, producer bool, chainID uint64) (*PublicKeys, error) {
 	identity := filepath.Join(dir, IdentityFile)
-	if err := os.MkdirAll(filepath.Dir(identity), 0o700); err != nil {
+	if err := vfs.OS(filepath.Dir(identity), vfs.Private).Mkdir("."); err != nil {
 		return nil, err
 	}
 	key, err := tcp.LoadOrCreateIdentity(identity)

@@ -171,7 +171,7 @@ func (n *Node) openNetwork() (err error) {
 		}
 	}
 	path := n.cfg.Path(n.cfg.Keys.Identity)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := vfs.OS(filepath.Dir(path), vfs.Private).Mkdir("."); err != nil {
 		return err
 	}
 	_, lost := os.Stat(path)
