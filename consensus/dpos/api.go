@@ -233,7 +233,7 @@ const (
 	RecordAccept    RecordKind = 6 // the operator's word for the floor of Slot (rule 11)
 	RecordJustified RecordKind = 7 // no signature: QC, which a forgetful signer rests on
 	RecordRecovery  RecordKind = 8 // nothing is signed any more in a domain before that of Recovery (rule 13)
-	RecordForgot    RecordKind = 9 // something was that this log lacks; a RecordFloor follows once the time is set (rule 11)
+	RecordForgot    RecordKind = 9 // something was signed that this log lacks; a RecordFloor follows once the time is set (rule 11)
 )
 
 // SignRecord is one line of the WAL (rule 11). It is RLP-encodable as it stands.

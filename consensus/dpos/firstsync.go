@@ -235,7 +235,7 @@ func (m *Machine) countUnheard(s block.Schedule, needed int) (missing int, who [
 // maySeal reports whether a block of the present slot may be sealed.
 func (m *Machine) maySeal() bool {
 	f, s := &m.first, &m.own
-	return f.wanted == 0 && m.awaitsBase() == nil && m.slot > f.line && (m.slot >= f.alone || m.synced()) && (!s.isFloorDue() || m.slot > s.reach) && (!s.floored || m.slot > s.floor)
+	return f.wanted == 0 && m.awaitsBase() == nil && m.slot > f.line && (m.slot >= f.alone || m.synced()) && (!s.due || m.slot > s.reach) && (!s.floored || m.slot > s.floor)
 }
 
 // mayVoteFor reports whether the floor leaves us a prevote on n: by a source above it, or by what others answered.
@@ -244,7 +244,7 @@ func (m *Machine) mayVoteFor(n *node) bool {
 	if s.mayRest(n.source.Slot) {
 		return true
 	}
-	if s.isFloorDue() || n.Slot <= s.floor || m.bugs.FloorOnly {
+	if s.due || n.Slot <= s.floor || m.bugs.FloorOnly {
 		return false
 	}
 	r := m.measureRest()
@@ -278,7 +278,7 @@ func (m *Machine) answersToRest(s block.Schedule) int {
 
 // acceptAnswers takes the operator's word.
 func (m *Machine) acceptAnswers() {
-	if s := &m.own; s.floored && !s.isFloorDue() && !s.accepted && !s.mayRest(m.tree.head().source.Slot) {
+	if s := &m.own; s.floored && !s.due && !s.accepted && !s.mayRest(m.tree.head().source.Slot) {
 		s.accepted = true
 		m.out.Records = append(m.out.Records, SignRecord{Kind: RecordAccept, Slot: s.floor, Recovery: s.domain})
 		m.dirty = true
@@ -328,8 +328,8 @@ func (m *Machine) Waiting() (w Waiting) {
 	}
 	if !m.own.mayRest(m.tree.head().source.Slot) && !m.mayVoteFor(m.tree.head()) {
 		w.Floor, w.Rest = max(m.own.floor, 1), m.measureRest()
-		if m.own.isFloorDue() {
-			w.Floor = 1
+		if m.own.due {
+			w.Floor, w.Rest.Accepted = 1, false // a word of the operator was for the floor before
 		}
 	}
 	if synced := m.synced(); !synced || w.Floor > 0 {

@@ -21,17 +21,16 @@ type signer struct {
 	floored    bool
 	accepted   bool            // the operator's word for this floor
 	sessions   []block.Session // ours, newest last: begun here, or told
-	waiting    bool            // SilentUntilProven, and the floor is not drawn yet
-	lost       bool            // as waiting, for what was met before the time was set
-	lostSlot   uint64
-	reach      uint64      // while the floor is not drawn: no block is sealed up to this slot; 0 before the first Tick
-	drawn      bool        // the floor was drawn since the start
-	domain     common.Hash // the newest recovery; what was signed before it binds no more
+	due        bool            // something was signed that the log lacks, and the floor for it is not drawn yet
+	lostSlot   uint64          // highest of these signatures that was shown; 0: none was
+	reach      uint64          // while the floor is due: no block is sealed up to this slot; 0 before the first Tick
+	drawn      bool            // the floor was drawn since the start
+	domain     common.Hash     // the newest recovery; what was signed before it binds no more
 	bugs       Bugs
 }
 
 func newSigner(cfg *Config, domain common.Hash) signer {
-	s := signer{domain: domain, waiting: cfg.SilentUntilProven, bugs: cfg.Bugs, proofs: make(map[block.Point]*block.Certificate)}
+	s := signer{domain: domain, due: cfg.SilentUntilProven, bugs: cfg.Bugs, proofs: make(map[block.Point]*block.Certificate)}
 	if cfg.Bugs.ForgetWAL {
 		return s
 	}
@@ -51,9 +50,9 @@ func newSigner(cfg *Config, domain common.Hash) signer {
 			s.prove(r.QC)
 		case RecordFloor:
 			s.floor, s.floored = max(s.floor, r.Slot), true
-			s.waiting = cfg.SilentUntilProven
+			s.due = cfg.SilentUntilProven
 		case RecordForgot:
-			s.waiting = true
+			s.due = true
 		case RecordJustified:
 			s.prove(r.QC)
 		case RecordSession:
@@ -144,13 +143,11 @@ func (s *signer) cast(l block.Link) bool {
 	return false
 }
 
-// below reports whether a signature of ours on this slot that we do not know is of no concern: the floor covers it, or will.
+// below reports whether a signature of ours on this slot that we do not know is of no concern: the floor covers it, or will. Of a floor
+// that is due only what was shown is certain: the time at which it is drawn may be before what is sealed above now.
 func (s *signer) below(slot uint64) bool {
-	return s.waiting && s.reach == 0 || s.isFloorDue() && slot <= s.reach || s.floored && slot <= s.floor
+	return s.due && slot <= s.lostSlot || s.floored && slot <= s.floor
 }
-
-// isFloorDue reports whether we forgot something and the floor for it is not drawn yet.
-func (s *signer) isFloorDue() bool { return s.waiting || s.lost }
 
 // older reports whether a link is older than all that the WAL still holds of its kind. It was signed and forgotten in
 // order: a lost or copied log lacks the newest.
@@ -170,16 +167,16 @@ func (m *Machine) Remembers(l block.Link) bool {
 
 // awake is called at the first Tick.
 func (s *signer) awake(m *Machine) {
-	if s.isFloorDue() {
-		s.awaitTime(m, s.lostSlot)
+	if s.due {
+		s.drawReach(m)
 	}
 	m.again = len(s.prevotes)+len(s.precommits) > 0
 }
 
 // drawFloor draws the floor that is due, once a quorum's clocks are known and the time is that of the network.
 func (s *signer) drawFloor(m *Machine) {
-	if s.isFloorDue() && m.ticked && !m.fewClocks {
-		s.waiting, s.lost = false, false
+	if s.due && m.ticked && !m.fewClocks {
+		s.due = false
 		s.raiseFloor(m, max(s.floorAbove(m, s.lostSlot), s.floor)) // recorded in any case: it ends the mark in the log
 	}
 }
@@ -188,8 +185,8 @@ func (s *signer) drawFloor(m *Machine) {
 // set forward by more than a slot, a floor that was drawn since the start.
 func (s *signer) followSetTime(m *Machine, isFar bool) {
 	switch {
-	case s.isFloorDue():
-		s.awaitTime(m, 0)
+	case s.due:
+		s.drawReach(m)
 		s.drawFloor(m)
 	case isFar && s.drawn:
 		s.silence(m, 0)
@@ -200,15 +197,21 @@ func (s *signer) followSetTime(m *Machine, isFar bool) {
 // what was signed since, of one that is ahead it would silence us until then. Meanwhile no vote is cast, and blocks are sealed above
 // where the floor would be by our own clock, since production never waits for ever.
 func (s *signer) awaitTime(m *Machine, slot uint64) {
-	if !s.isFloorDue() {
+	isNew := !s.due
+	if isNew {
 		m.out.Records = append(m.out.Records, SignRecord{Kind: RecordForgot, Recovery: s.domain})
 	}
-	s.lost, s.lostSlot = true, max(s.lostSlot, slot)
-	if m.ticked {
-		s.reach = s.floorAbove(m, s.lostSlot)
-		m.first.floored = true
+	s.due, s.lostSlot = true, max(s.lostSlot, slot)
+	if m.ticked && (isNew || slot > s.reach) {
+		s.drawReach(m)
 	}
 	m.dirty = true
+}
+
+// drawReach draws up to where no block is sealed while the floor is due.
+func (s *signer) drawReach(m *Machine) {
+	s.reach = s.floorAbove(m, s.lostSlot)
+	m.first.floored, m.dirty = true, true
 }
 
 // silence raises the floor: something was signed, up to this slot or the present one, that we do not remember.
@@ -289,7 +292,7 @@ func (s *signer) certified(m *Machine, n *node, c *block.Certificate) {
 
 // mayRest reports whether what rests on a source of this slot is above the floor.
 func (s *signer) mayRest(source uint64) bool {
-	return !s.isFloorDue() && (!s.floored || source > s.floor)
+	return !s.due && (!s.floored || source > s.floor)
 }
 
 // keepSession keeps one of our sessions, in order; the oldest leaves.
@@ -536,7 +539,7 @@ func (m *Machine) Signed() []SignRecord {
 			out = append(out, SignRecord{Kind: RecordAccept, Slot: m.own.floor, Recovery: domain})
 		}
 	}
-	if m.own.isFloorDue() {
+	if m.own.due {
 		out = append(out, SignRecord{Kind: RecordForgot, Recovery: domain}) // behind the floor that was
 	}
 	for i := range m.own.sessions {

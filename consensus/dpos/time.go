@@ -71,9 +71,9 @@ func (m *Machine) setTime(now time.Duration) {
 	if slot := m.slotAt(now); m.ticked && slot > m.slot+1 && (!m.first.over || m.slot <= m.first.line) {
 		m.first.setForward(&m.cfg, slot)
 	}
-	again, isFar := m.ticked, m.slotAt(now) > m.slot+1
+	wasTicked, isFar := m.ticked, m.slotAt(now) > m.slot+1
 	m.tick(now)
-	if again {
+	if wasTicked {
 		m.own.followSetTime(m, isFar)
 	}
 }

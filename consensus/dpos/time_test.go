@@ -270,6 +270,27 @@ func TestFloorOfATimeAheadIsNotRecorded(t *testing.T) {
 	require.Positive(t, made)
 }
 
+// What others show of its signatures while the floor is due is below the floor that is drawn, also if it is far ahead of the time that is
+// set then, and if it was shown before the first Tick.
+func TestFloorIsAboveWhatWasShownBefore(t *testing.T) {
+	for _, ticked := range []bool{false, true} {
+		l := newLab(t, func(c *Config) { c.Bugs.SkipFirstSync, c.SilentUntilProven, c.Signed = false, true, nil })
+		l.step(Begin{Session: block.Session{Number: 1, Nonce: common.Hash{1}}})
+		l.step(Clocks{})
+		if ticked {
+			l.step(Tick{7212 * l.cfg.Params.Slot()})
+		}
+		for i := 1; i < 4; i++ {
+			l.step(Heard{Producer: account(i), Session: l.Session(), Sealed: 7100})
+		}
+		l.clocksCome(12)
+		bound := l.cfg.ClockBound + l.cfg.MaxAhead
+		require.Equal(t, 7100+bound, l.Waiting().Floor, "ticked %t", ticked)
+		require.Contains(t, l.drain().Records, SignRecord{Kind: RecordFloor, Slot: 7100 + bound})
+		require.Nil(t, l.slotBegins(7100).Produce)
+	}
+}
+
 // While the clocks stay away such a producer seals all the same, above where its floor would be by its own clock, and casts no vote.
 func TestForgetfulSealsWithoutClocks(t *testing.T) {
 	l := forgetfulAt(t, 100)
