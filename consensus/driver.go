@@ -132,6 +132,7 @@ func (d *Driver) Run(ctx context.Context) (err error) {
 	wg.Go(func() { defer cancel(nil); d.core.executor.run(ctx) }) // one ends, all end
 	wg.Go(func() { defer cancel(nil); d.core.signer.run(ctx) })
 	wg.Go(func() { d.watchClocks(ctx) })
+	wg.Go(func() { d.watchEvidence(ctx) })
 	if err := d.core.awaitChain(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}

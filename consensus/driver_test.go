@@ -591,6 +591,10 @@ func TestAnotherKeyThanTheSeatsCastsNoVote(t *testing.T) {
 		require.Equal(t, "key", s.Cause)
 		require.Contains(t, s.Why, fmt.Sprintf("%x", l.schedule[0].Key))
 		require.False(t, l.nodes[1].driver.Status().Silent)
+		require.Zero(t, count(m.driver.m.badVotes), "its own are not held against it")
+		m.driver.forks.halted.Store(true)
+		l.slots(1)
+		require.Equal(t, "fork", m.driver.Status().Cause, "the fork is what counts")
 		for _, b := range l.nodes[1].chain.finals() {
 			if b.Header.Coinbase == m.driver.self {
 				sealed++

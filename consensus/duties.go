@@ -82,7 +82,7 @@ func (c *core) seatKey() *block.BLSKey {
 // queueTally hands a tally to be verified. Our own vote comes without a signature, and the signer will put it in; a
 // vote in our name that is not in the vote log stays as it came.
 func (c *core) queueTally(t dpos.Tally) {
-	j := job{tally: &t, own: -1}
+	j := job{tally: &t, own: -1, withhold: c.seatKey() != nil}
 	for i := range t.Votes {
 		v := &t.Votes[i]
 		if v.Voter == c.d.self && v.Signature == (block.BLSSignature{}) {
@@ -375,13 +375,13 @@ func (c *core) publish() {
 			cause, s.Why, s.Silent = x, why, true
 		}
 	}
-	if c.d.self != (common.Address{}) && d.forks.halted.Load() {
-		cause, s.Silent = "fork", true
-		s.Why = "two histories of this chain are final, and it signs nothing before the operators have agreed on one (docs/operations.md, Fork)"
-	}
 	if seat := c.seatKey(); seat != nil {
 		cause, s.Silent = "key", true
 		s.Why = fmt.Sprintf("its seat has the vote key %#x, and the producer's file holds another one, whose votes count nowhere: put back the file with that key, and restart", seat[:])
+	}
+	if c.d.self != (common.Address{}) && d.forks.halted.Load() {
+		cause, s.Silent = "fork", true
+		s.Why = "two histories of this chain are final, and it signs nothing before the operators have agreed on one (docs/operations.md, Fork)"
 	}
 	s.Cause = cause
 	s.Time, s.FewClocks = time.Unix(0, int64(c.time.Now)), !c.time.Clocks.Enough

@@ -96,10 +96,14 @@ type forkAlarms struct {
 	undone map[common.Hash]*evidencePlace // of recoveries that are known to undo what others hold as final: one evidence for each
 }
 
+// evidenceRetryEvery is how often evidence is tried again that could not be written.
+const evidenceRetryEvery = 10 * time.Second
+
 // evidencePlace is the place of one evidence among those that are kept.
 type evidencePlace struct {
-	alarm  int  // its index in alarms, once it is there
-	isKept bool // its file is durable
+	alarm   int           // its index in alarms, once it is there
+	unsaved *ForkEvidence // its file could not be written yet; nil: it is durable
+	other   common.Hash   // block of the other history
 }
 
 func newForkAlarms(dir string, fs vfs.FS) *forkAlarms {
@@ -126,7 +130,7 @@ func openForks(cfg *Config, log *zap.Logger) (*forkAlarms, error) {
 		other, _ := e.OtherBlock() // zero: it is damaged
 		at := f.add(e, path)
 		if place, isNew := f.takePlace(e, other.Hash); isNew {
-			place.alarm, place.isKept = at, true
+			place.alarm = at
 		}
 		if e.Undone {
 			log.Error("what producers of the domain before the recovery hold as final is undone here: see the chapter on a lost quorum of docs/operations.md", zap.String("evidence", path))
@@ -187,7 +191,7 @@ func (f *forkAlarms) add(e *ForkEvidence, path string) int {
 func (f *forkAlarms) textOf(e *ForkEvidence, path string) string {
 	proven, advice := e.describe()
 	if path == "" {
-		advice += fmt.Sprintf(". Its evidence could not be written to %s, so a restart forgets it: make room there, and do not restart the node before this alarm names a file", f.dir)
+		advice += fmt.Sprintf(". Its evidence could not be written to %s, so a restart forgets it: have that folder take writes (room, rights), and do not restart the node before this alarm names a file", f.dir)
 	}
 	return proven + "; " + advice
 }
@@ -256,37 +260,69 @@ func (f *forkAlarms) takePlace(e *ForkEvidence, other common.Hash) (place *evide
 	return place, true
 }
 
-// keep writes evidence, if there is a place for it (takePlace), and reports whether the alarm is new: the first fork that ends signing
-// always is, whatever becomes of its file. Evidence whose file could not be written is written when it is met again; path is the file
-// that was written, else empty.
+// keep writes evidence, if there is a place for it (takePlace), and reports whether the alarm is new. Evidence whose file could not be
+// written is written by retry, or when it is met again; path is the file that was written, else empty.
 func (f *forkAlarms) keep(e *ForkEvidence, other common.Hash) (path string, isNew bool, err error) {
-	isFirst := !e.Undone && !f.halted.Swap(true) // first of all
+	if !e.Undone {
+		f.halted.Store(true) // first of all
+	}
 	f.keeping.Lock()
 	defer f.keeping.Unlock()
 	place, isNew := f.takePlace(e, other)
-	if place == nil {
-		if isFirst {
-			f.add(e, "")
-		}
-		return "", isFirst, nil
-	}
-	if place.isKept {
+	if place == nil || !isNew && place.unsaved == nil {
 		return "", false, nil
 	}
-	path, err = f.writeEvidence(e, other)
-	if place.isKept = err == nil; !place.isKept {
+	if path, err = f.writeEvidence(e, other); err != nil {
 		path = ""
 	}
 	if isNew {
 		place.alarm = f.add(e, path)
-		return path, true, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if a := &f.alarms[place.alarm]; place.isKept {
+	place.unsaved, place.other = nil, other
+	if err != nil {
+		place.unsaved = e
+	} else if a := &f.alarms[place.alarm]; a.File == "" {
 		a.File, a.Text = path, f.textOf(e, path)
 	}
-	return path, false, err
+	return path, isNew, err
+}
+
+// retry writes the evidence that could not be written before, and gives the files that it wrote.
+func (f *forkAlarms) retry() (paths []string) {
+	f.mu.Lock()
+	var unsaved []*evidencePlace
+	for _, places := range []map[common.Hash]*evidencePlace{f.known, f.undone} {
+		for _, p := range places {
+			if p.unsaved != nil {
+				unsaved = append(unsaved, &evidencePlace{unsaved: p.unsaved, other: p.other})
+			}
+		}
+	}
+	f.mu.Unlock()
+	for _, p := range unsaved {
+		if path, _, err := f.keep(p.unsaved, p.other); err == nil && path != "" {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// watchEvidence writes evidence of forks that could not be written, until ctx ends.
+func (d *Driver) watchEvidence(ctx context.Context) {
+	t := time.NewTicker(evidenceRetryEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			for _, path := range d.forks.retry() {
+				d.log.Info("the evidence of a fork that could not be written before is kept now", zap.String("evidence", path))
+			}
+		}
+	}
 }
 
 // writeEvidence makes evidence durable in a file of its own, and gives the file's path.
@@ -395,9 +431,6 @@ func (d *Driver) suspectOldDomain(ctx context.Context, c *block.Certificate, met
 func (d *Driver) raiseFork(ctx context.Context, e *ForkEvidence, other block.Point) {
 	path, isNew, err := d.forks.keep(e, other.Hash)
 	if !isNew {
-		if path != "" {
-			d.log.Info("the evidence of a fork that could not be written before is kept now", zap.String("evidence", path))
-		}
 		return
 	}
 	d.m.forks.Inc()

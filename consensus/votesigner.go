@@ -21,13 +21,15 @@ type job struct {
 	keys  []block.BLSKey // of ours; none: without a seat
 	tally *dpos.Tally
 	own   int // index of our own vote in the tally, to be signed; -1: none
+
+	withhold bool // our own vote in the tally is not signed: the seat has another key
 }
 
 // signature answers a job.
 type signature struct {
 	job
 	votes       []block.Vote // signed and sent
-	withheld    bool         // our own vote in the tally was not signed: a fork was met meanwhile
+	withheld    bool         // our own vote in the tally was not signed: a fork was met meanwhile, or the seat has another key
 	certificate *block.Certificate
 	bad         []block.Vote
 	err         error
@@ -63,7 +65,7 @@ func (c *voteSigner) do(j job) (s signature) {
 	if j.tally != nil {
 		t := *j.tally
 		switch {
-		case j.own >= 0 && c.d.forks.halted.Load():
+		case j.own >= 0 && (j.withhold || c.d.forks.halted.Load()):
 			t.Votes = slices.Delete(slices.Clone(t.Votes), j.own, j.own+1)
 			s.withheld = true
 		case j.own >= 0:

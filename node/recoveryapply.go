@@ -259,7 +259,7 @@ func (a *application) checkReported(gen *genesis.Genesis, known *recoveries) err
 	}
 	base := a.signed.Statement.Base
 	if j := s.Justified; j.Slot > base.Slot {
-		return fmt.Errorf("%w: the folder %s holds block %d of slot %d %s, and the recovery says that none is undone. Tell the other operators: the producers that know this block may have made it final. If they agree to go on without it, say --may-undo",
+		return fmt.Errorf("%w: the folder %s holds block %d of slot %d %s, and the recovery says that no final block is undone. Tell the other operators: the producers that know this block may have made it final. If they agree to go on without it, say --may-undo",
 			ErrReportedLess, a.cfg.DataDir, j.Height, j.Slot, j.Hash)
 	}
 	return nil

@@ -104,11 +104,11 @@ func describeApplied(w io.Writer, dir string, s *recovery.Signed, done *node.App
 	case done.SetAside != "":
 		fmt.Fprintf(w, "%d blocks above the base and the vote log are copied to %s; transactions of these blocks can be sent again\n", done.Undone, done.SetAside)
 	}
-	if done.Continued {
+	if done.Continued && done.Later == (common.Hash{}) {
 		fmt.Fprintln(w, "the final chain here goes on by it already, only the file was missing: nothing is set aside")
 	}
 	if done.Later != (common.Hash{}) {
-		fmt.Fprintf(w, "THE NODE DOES NOT START YET: the final chain here goes on by recovery %s, which has to come after this one; apply it too\n", done.Later)
+		fmt.Fprintf(w, "THE NODE DOES NOT START YET: the final chain here goes on by recovery %s, which comes after this one; apply it too. Nothing is set aside. If that one is a rival of this one, this one was the wrong one: move its file out of the folder's recovery, and apply the other\n", done.Later)
 	}
 	if !done.HasBase {
 		fmt.Fprintln(w, "THE BASE IS NOT HERE: the node waits until it has the blocks up to it from others that have applied the recovery; as long as a single folder holds them, its loss ends the chain: copy that folder first")
