@@ -97,10 +97,13 @@ func emptyNode(t *testing.T, n *Network) string {
 func TestImportKilledAtFailpoints(t *testing.T) {
 	n, file := exported(t)
 	names := failpoints(t)
-	rounds, least := 2, 20
-	if !long() {
+	rounds, least := 1, 20
+	switch {
+	case os.Getenv("BORNODE_STORMS") != "":
+		rounds = 2
+	case !long():
 		names = slices.DeleteFunc(names, func(s string) bool { return !strings.Contains(s, "after") })
-		rounds, least = 1, 8
+		least = 8
 	}
 	hits := make(map[string]int)
 	var elsewhere []string
