@@ -36,7 +36,7 @@ test: lint deps build ## unit and conformance tests, race on the pure cores, fir
 	$(GO) test -timeout 15m -run '$(FIRST)' ./testnet
 	$(GO) test -race -short -timeout 15m ./consensus/dpos ./block ./transport/link
 
-test-all: lint deps build ## everything: long simulation, crash storms, all clients (at most 45 min from cold on two cores; the networks of processes mostly wait and run beside the other packages)
+test-all: lint deps build ## everything: long simulation, crash storms, all clients (about an hour from cold on two cores; the networks of processes mostly wait and run beside the other packages)
 	contracts/build.sh --check
 	BORNODE_LONG=1 $(GO) test -vet=off -p 3 -timeout 80m ./testnet $$($(GO) list ./... | grep -v '/testnet$$')
 	$(MAKE) -j 2 --output-sync=line race rdma-lab cgo-less
