@@ -39,7 +39,7 @@ test: lint deps build ## unit and conformance tests, race on the pure cores, fir
 test-all: lint deps build ## everything: long simulation, crash storms, all clients (about an hour from cold on two cores; the networks of processes mostly wait and run beside the other packages)
 	contracts/build.sh --check
 	BORNODE_LONG=1 $(GO) test -vet=off -p 3 -timeout 80m ./testnet $$($(GO) list ./... | grep -v '/testnet$$')
-	$(MAKE) -j 2 race rdma-lab cgo-less
+	$(MAKE) race cgo-less rdma-lab
 
 storms: deps build ## the long form of storms: five clients try for 15 minutes what they may not; a broker's disk fills eight times; files of a node are damaged 300 times; 200 power cuts; 200 read errors at starts; imports killed twice at each fail point; 60 seeds of whole nodes on failing disks; 100 restores of older copies, 20 without a peer, 50 copies beside the original, 30 kills of all producers; more seeds of the block store's, the chain's, the machine's and the replicas' crashes, and of simulated consensus
 	BORNODE_STORMS=1 $(GO) test -timeout 110m -count=1 -run '^Test(RevokedClients|ALeaderWithAFullDiskHandsOver|PowerCuts|DamageTrials|ReadErrorAtAStart|PruningUnderLoadWithJoiners|ImportKilledAtFailpoints)$$' ./testnet
