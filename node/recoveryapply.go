@@ -94,11 +94,11 @@ func ApplyRecovery(ctx context.Context, cfg *config.Config, signed *recovery.Sig
 	if err := known.admit(cfg, signed, o.Named); err != nil {
 		return done, err
 	}
-	a := application{cfg: cfg, store: store, signed: signed, genesis: zero.Hash(), others: slices.Concat(known.applied, known.rivalsOf(signed))}
+	a := application{done: &done, cfg: cfg, store: store, signed: signed, genesis: zero.Hash(), others: slices.Concat(known.applied, known.rivalsOf(signed))}
 	if err := a.checkHistory(); err != nil {
 		return done, err
 	}
-	if !a.continued && !store.Empty() && !signed.Statement.MayUndo && !o.MayUndo {
+	if !done.Continued && !store.Empty() && !signed.Statement.MayUndo && !o.MayUndo {
 		if err := a.checkReported(gen, &known); err != nil {
 			return done, err
 		}
@@ -106,9 +106,8 @@ func ApplyRecovery(ctx context.Context, cfg *config.Config, signed *recovery.Sig
 	if err := ctx.Err(); err != nil {
 		return done, err
 	}
-	done.HasBase, done.Unproven, done.Continued, done.Later = a.hasBase, a.unproven, a.continued, a.later
-	if !a.continued {
-		if err := a.setAside(&done); err != nil {
+	if !done.Continued {
+		if err := a.setAside(); err != nil {
 			return done, err
 		}
 	}
@@ -146,16 +145,12 @@ func (r *recoveries) admit(cfg *config.Config, s *recovery.Signed, named common.
 
 // application is one run of ApplyRecovery on an open store.
 type application struct {
-	cfg      *config.Config
-	store    *blockstore.Store
-	signed   *recovery.Signed
-	genesis  common.Hash
-	others   []*recovery.Signed // known here: before this one, or beside it
-	hasBase  bool
-	unproven bool // AppliedRecovery.Unproven
-
-	continued bool        // AppliedRecovery.Continued
-	later     common.Hash // AppliedRecovery.Later
+	cfg     *config.Config
+	store   *blockstore.Store
+	signed  *recovery.Signed
+	genesis common.Hash
+	others  []*recovery.Signed // known here: before this one, or beside it
+	done    *AppliedRecovery   // what is found and done
 }
 
 // checkHistory checks that the last irreversible block is the base or an ancestor of it, as far as the folder can tell. If not,
@@ -163,17 +158,17 @@ type application struct {
 func (a *application) checkHistory() error {
 	base := a.signed.Statement.Base.Block
 	if a.store.Empty() {
-		a.hasBase = base.Height == 0
+		a.done.HasBase = base.Height == 0
 		return nil
 	}
 	height, hash := a.store.LIB()
-	if err := a.checkContinued(height); a.continued || err != nil {
+	if err := a.checkContinued(height); a.done.Continued || err != nil {
 		return err
 	}
 	h, err := a.store.Header(base.Hash)
 	switch {
 	case err == nil:
-		a.hasBase = true
+		a.done.HasBase = true
 		if h.Number() != base.Height || h.Slot() != base.Slot || h.Header.Root != base.StateRoot {
 			return fmt.Errorf("%w: its base %s has height %d, slot %d and state root %s here", recovery.ErrInvalid, base, h.Number(), h.Slot(), h.Header.Root)
 		}
@@ -216,24 +211,22 @@ func (a *application) checkContinued(lib uint64) error {
 	base, this := a.signed.Statement.Base, a.signed.Hash()
 	newest := root.Recovery()
 	if newest == this {
-		a.continued, a.hasBase = true, true
+		a.done.Continued, a.done.HasBase = true, true
 		return nil
 	}
 	if a.isOther(newest) || lib < base.Height || lib == base.Height && root.Point() != base.Point() {
 		return nil
 	}
-	if lib == base.Height { // the base of that one, too
-		a.continued, a.hasBase, a.later = true, true, newest
-		return nil
+	if lib > base.Height { // else it is the base of that one, too
+		first, err := a.store.HeaderByHeight(base.Height + 1)
+		if err != nil && !block.IsAbsent(err) {
+			return fmt.Errorf("read the first block behind the recovery's base: %w", err)
+		}
+		if err == nil && (first.Parent() != base.Hash || a.isOther(first.Record.Recovery)) {
+			return nil
+		}
 	}
-	first, err := a.store.HeaderByHeight(base.Height + 1)
-	if err != nil && !block.IsAbsent(err) {
-		return fmt.Errorf("read the first block behind the recovery's base: %w", err)
-	}
-	if err == nil && (first.Parent() != base.Hash || a.isOther(first.Record.Recovery)) {
-		return nil
-	}
-	a.continued, a.hasBase, a.later = true, true, newest
+	a.done.Continued, a.done.HasBase, a.done.Later = true, true, newest
 	return nil
 }
 
@@ -280,7 +273,7 @@ func (a *application) checkCertificate(lib uint64) error {
 		return fmt.Errorf("read the final blocks down to slot %d: %w", fc.Target.Slot, err)
 	}
 	if h.Slot() > fc.Target.Slot {
-		a.unproven = true
+		a.done.Unproven = true
 		return nil
 	}
 	if h.Number() < lib && h.Hash() != fc.Target.Hash || h.Slot() == fc.Target.Slot && h.Hash() != fc.Target.Hash {
@@ -305,7 +298,7 @@ func (a *application) refuseHistory(height uint64) error {
 }
 
 // setAside copies the blocks that the recovery leaves out, and the vote log, to a dated folder.
-func (a *application) setAside(done *AppliedRecovery) error {
+func (a *application) setAside() error {
 	if a.store.Empty() {
 		return nil
 	}
@@ -317,16 +310,16 @@ func (a *application) setAside(done *AppliedRecovery) error {
 	if err != nil {
 		return err
 	}
-	if done.Undone = len(out); len(out) == 0 && len(logs) == 0 {
+	if a.done.Undone = len(out); len(out) == 0 && len(logs) == 0 {
 		return nil
 	}
-	name := filepath.Join(RecoveryFolder, fmt.Sprintf("aside-%04d-%s", done.Number, time.Now().UTC().Format("20060102T150405Z")))
+	name := filepath.Join(RecoveryFolder, fmt.Sprintf("aside-%04d-%s", a.done.Number, time.Now().UTC().Format("20060102T150405Z")))
 	dir := a.cfg.Path(name)
 	fs := vfs.OS(dir, vfs.Private)
 	if err := fs.Mkdir("."); err != nil {
 		return fmt.Errorf("make the folder for what is set aside: %w", err)
 	}
-	done.SetAside = dir
+	a.done.SetAside = dir
 	if len(out) > 0 {
 		err = vfs.ReplaceFileBy(fs, "above-base.blocks", func(w io.Writer) error {
 			x := blockstore.NewExportWriter(w, a.genesis)
