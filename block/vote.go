@@ -129,6 +129,19 @@ func (c *Certificate) Count(s int) int {
 	return n
 }
 
+// HoldsQuorums reports whether the certificate is of so many schedules, and its bitmaps hold a quorum of each. Signatures are not looked at.
+func (c *Certificate) HoldsQuorums(schedules []Schedule) bool {
+	if len(c.Bitmaps) != len(schedules) {
+		return false
+	}
+	for i, s := range schedules {
+		if c.Count(i) < s.Quorum() {
+			return false
+		}
+	}
+	return true
+}
+
 // NewCertificate builds a certificate without aggregate for the given voters under the given schedules.
 func NewCertificate(l Link, schedules []Schedule, voted func(common.Address) bool) *Certificate {
 	c := &Certificate{Link: l, Bitmaps: make([][]byte, len(schedules))}

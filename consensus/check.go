@@ -18,19 +18,27 @@ const voteLogRemedy = "put back the copy of a moment when the node had stopped, 
 // missingLogRemedy is the same for a log that is not there.
 const missingLogRemedy = "put back the copy of a moment when the node had stopped; without one, and in a folder that was restored from a backup, the node signs nothing until what it may have signed before cannot matter any more"
 
+// unreadableRemedy helps where a log cannot be read at all.
+const unreadableRemedy = "give the node's account the right to read it, or replace the disk"
+
+// findingsOf makes what is told of the log at path.
+func findingsOf(path string) func(harmless bool, remedy, format string, args ...any) []exit.Finding {
+	return func(harmless bool, remedy, format string, args ...any) []exit.Finding {
+		return []exit.Finding{{Part: "votes", File: path, Problem: fmt.Sprintf(format, args...), Remedy: remedy, Harmless: harmless}}
+	}
+}
+
 // CheckMarksLog reads the log in dir in which an observer keeps the producers' signatures, and changes nothing. It must not run beside
 // a process that uses the folder.
 func CheckMarksLog(dir string, genesis common.Hash) []exit.Finding {
 	path := filepath.Join(dir, marksLogName)
-	finding := func(harmless bool, remedy, format string, args ...any) []exit.Finding {
-		return []exit.Finding{{Part: "votes", File: path, Problem: fmt.Sprintf(format, args...), Remedy: remedy, Harmless: harmless}}
-	}
+	finding := findingsOf(path)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return finding(false, "give the node's account the right to read it, or replace the disk", "the log of others' signatures cannot be read: %v", err)
+		return finding(false, unreadableRemedy, "the log of others' signatures cannot be read: %v", err)
 	}
 	const remedy = "move the file away: the node begins a new one, and tells producers that start less of what they signed"
 	if err := checkVoteLogHeader(path, raw, common.Address{}, genesis); err != nil {
@@ -51,9 +59,7 @@ func CheckMarksLog(dir string, genesis common.Hash) []exit.Finding {
 // folder has blocks, so that a missing log is a lost one. It must not run beside a process that uses the folder.
 func CheckVoteLog(dir string, account common.Address, genesis common.Hash, used bool) []exit.Finding {
 	path := filepath.Join(dir, voteLogName)
-	finding := func(harmless bool, remedy, format string, args ...any) []exit.Finding {
-		return []exit.Finding{{Part: "votes", File: path, Problem: fmt.Sprintf(format, args...), Remedy: remedy, Harmless: harmless}}
-	}
+	finding := findingsOf(path)
 	raw, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && !used:
@@ -61,7 +67,7 @@ func CheckVoteLog(dir string, account common.Address, genesis common.Hash, used 
 	case errors.Is(err, os.ErrNotExist):
 		return finding(false, missingLogRemedy, "the vote log is missing, and the folder has blocks")
 	case err != nil:
-		return finding(false, "give the node's account the right to read it, or replace the disk", "the vote log cannot be read: %v", err)
+		return finding(false, unreadableRemedy, "the vote log cannot be read: %v", err)
 	}
 	if err := checkVoteLogHeader(path, raw, account, genesis); err != nil {
 		return finding(false, voteLogRemedy, "%v", err)

@@ -31,7 +31,6 @@ type core struct {
 	signing bool // the crypto goroutine has a job
 
 	importing   *importWork // the range whose Final the next Ready holds
-	lost        bool        // the log holds a marker and no floor behind it
 	compactAt   int64       // size of the vote log at which it is rewritten
 	drops       drops
 	sigs        map[block.Link]block.BLSSignature // of our votes above LIB
@@ -128,7 +127,6 @@ func (c *core) openLog(mc *dpos.Config) (*logContents, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", l.path, err)
 	}
-	c.lost = held.lost
 	c.index(held.records)
 	mc.Signed, mc.SilentUntilProven = held.records, held.lost
 	mc.NeverSigned = st == logMissing && newKey

@@ -33,7 +33,6 @@ func (c *core) persist(records []dpos.SignRecord) error {
 	}
 	c.d.m.logSync.Observe(time.Since(began).Seconds())
 	for _, r := range records {
-		c.lost = (c.lost || r.Kind == dpos.RecordForgot) && r.Kind != dpos.RecordFloor
 		c.cast[r.Link] = struct{}{}
 	}
 	return nil
@@ -101,12 +100,9 @@ func (c *core) compact() error {
 	}
 	records := c.machine.Signed()
 	c.index(records)
-	payloads := make([][]byte, 0, len(records)+1)
+	payloads := make([][]byte, 0, len(records))
 	for _, r := range records {
 		payloads = append(payloads, encodeRecord(r))
-	}
-	if c.lost {
-		payloads = append(payloads, lostMarker())
 	}
 	if err := c.log.rewrite(append(payloads, c.markPayloads()...)); err != nil {
 		return err

@@ -261,7 +261,7 @@ func (f *forkAlarms) takePlace(e *ForkEvidence, other common.Hash) (place *evide
 }
 
 // keep writes evidence, if there is a place for it (takePlace), and reports whether the alarm is new. Evidence whose file could not be
-// written is written by retry, or when it is met again; path is the file that was written, else empty.
+// written is written by writeUnsaved, or when it is met again; path is the file that was written, else empty.
 func (f *forkAlarms) keep(e *ForkEvidence, other common.Hash) (path string, isNew bool, err error) {
 	if !e.Undone {
 		f.halted.Store(true) // first of all
@@ -289,14 +289,14 @@ func (f *forkAlarms) keep(e *ForkEvidence, other common.Hash) (path string, isNe
 	return path, isNew, err
 }
 
-// retry writes the evidence that could not be written before, and gives the files that it wrote.
-func (f *forkAlarms) retry() (paths []string) {
+// writeUnsaved writes the evidence that could not be written before, and gives the files that it wrote.
+func (f *forkAlarms) writeUnsaved() (paths []string) {
 	f.mu.Lock()
-	var unsaved []*evidencePlace
+	var unsaved []evidencePlace
 	for _, places := range []map[common.Hash]*evidencePlace{f.known, f.undone} {
 		for _, p := range places {
 			if p.unsaved != nil {
-				unsaved = append(unsaved, &evidencePlace{unsaved: p.unsaved, other: p.other})
+				unsaved = append(unsaved, *p)
 			}
 		}
 	}
@@ -318,7 +318,7 @@ func (d *Driver) watchEvidence(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			for _, path := range d.forks.retry() {
+			for _, path := range d.forks.writeUnsaved() {
 				d.log.Info("the evidence of a fork that could not be written before is kept now", zap.String("evidence", path))
 			}
 		}
@@ -445,25 +445,12 @@ func (d *Driver) raiseFork(ctx context.Context, e *ForkEvidence, other block.Poi
 }
 
 func (d *Driver) isQuorum(c *block.Certificate, schedules []block.Schedule) bool {
-	return holdsQuorums(c, schedules) && d.verify.certificate(c, schedules) == nil
+	return c.HoldsQuorums(schedules) && d.verify.certificate(c, schedules) == nil
 }
 
 // isQuorumIn is isQuorum in a domain that is over.
 func (d *Driver) isQuorumIn(past block.Domain, c *block.Certificate, schedules []block.Schedule) bool {
-	return holdsQuorums(c, schedules) && d.verify.certificateIn(past, c, schedules) == nil
-}
-
-// holdsQuorums reports whether a certificate's bitmaps hold a quorum of each schedule; signatures are not looked at.
-func holdsQuorums(c *block.Certificate, schedules []block.Schedule) bool {
-	if len(c.Bitmaps) != len(schedules) {
-		return false
-	}
-	for i, s := range schedules {
-		if c.Count(i) < s.Quorum() {
-			return false
-		}
-	}
-	return true
+	return c.HoldsQuorums(schedules) && d.verify.certificateIn(past, c, schedules) == nil
 }
 
 // finalBelow is the newest final block here whose slot is not above the slot. It goes down from the last irreversible

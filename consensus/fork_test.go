@@ -386,7 +386,7 @@ func TestEvidenceWithoutRoomIsKeptLater(t *testing.T) {
 			require.Contains(t, f.alarms[0].Text, "could not be written")
 		}
 		full = false
-		paths := f.retry()
+		paths := f.writeUnsaved()
 		require.Len(t, paths, 1)
 		path := paths[0]
 		require.Len(t, f.alarms, 1)
@@ -398,6 +398,6 @@ func TestEvidenceWithoutRoomIsKeptLater(t *testing.T) {
 		path, _, err = f.keep(e, point.Hash)
 		require.NoError(t, err)
 		require.Empty(t, path, "it is written once")
-		require.Empty(t, f.retry())
+		require.Empty(t, f.writeUnsaved())
 	}
 }

@@ -318,15 +318,10 @@ func (d *Driver) provesNewer(ctx context.Context, x *block.Certificate) (proven,
 		if schedules, e = c.machine.CertificateSchedules(x); errors.Is(e, dpos.ErrUnknownParent) {
 			schedules = c.machine.ChildSchedules()
 		}
-	}); err != nil || !above || len(x.Bitmaps) != len(schedules) {
+	}); err != nil || !above {
 		return false, above, err
 	}
-	for i, s := range schedules {
-		if x.Count(i) < s.Quorum() {
-			return false, above, nil
-		}
-	}
-	return d.verify.certificate(x, schedules) == nil, above, nil
+	return d.isQuorum(x, schedules), above, nil
 }
 
 // voteKeyed is a signer that tells its vote key.

@@ -226,10 +226,8 @@ func (v *verifier) tally(t dpos.Tally) (*block.Certificate, []block.Vote) {
 		}
 	}
 	c := block.NewCertificate(t.Link, t.Schedules, func(a common.Address) bool { return voted[a] })
-	for s, sched := range t.Schedules {
-		if c.Count(s) < sched.Quorum() {
-			return nil, wrong
-		}
+	if !c.HoldsQuorums(t.Schedules) {
+		return nil, wrong
 	}
 	sum, err := bls.AggregateParsed(good)
 	if err != nil {

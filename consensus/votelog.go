@@ -104,7 +104,7 @@ func openVoteLog(fs vfs.FS, dir, name string, account common.Address, genesis co
 		return l, nil, 0, err
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		if !newKey && marker != nil {
+		if !newKey {
 			payloads = [][]byte{marker}
 		}
 		return l, payloads, logMissing, l.rewrite(payloads)

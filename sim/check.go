@@ -258,15 +258,7 @@ func (c *checkers) genuine(checks []dpos.CertCheck) bool {
 
 // isQuorum reports whether a certificate has a quorum of every schedule that counts, and only votes that were signed.
 func (c *checkers) isQuorum(x dpos.CertCheck) bool {
-	if len(x.Certificate.Bitmaps) != len(x.Schedules) {
-		return false
-	}
-	for i, s := range x.Schedules {
-		if x.Certificate.Count(i) < s.Quorum() {
-			return false
-		}
-	}
-	return c.genuine([]dpos.CertCheck{x})
+	return x.Certificate.HoldsQuorums(x.Schedules) && c.genuine([]dpos.CertCheck{x})
 }
 
 // proof checks that evidence names only the guilty.

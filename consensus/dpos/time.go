@@ -68,10 +68,11 @@ func (m *Machine) setTime(now time.Duration) {
 		m.lookAhead()
 		return
 	}
-	if slot := m.slotAt(now); m.ticked && slot > m.slot+1 && (!m.first.over || m.slot <= m.first.line) {
+	slot, wasTicked := m.slotAt(now), m.ticked
+	isFar := slot > m.slot+1
+	if wasTicked && isFar && (!m.first.over || m.slot <= m.first.line) {
 		m.first.setForward(&m.cfg, slot)
 	}
-	wasTicked, isFar := m.ticked, m.slotAt(now) > m.slot+1
 	m.tick(now)
 	if wasTicked {
 		m.own.followSetTime(m, isFar)
